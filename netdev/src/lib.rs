@@ -3,3 +3,9 @@
 
 pub mod clock;
 pub mod coverage;
+pub mod errno;
+pub mod ethernet_address;
+pub mod features;
+pub mod offload;
+pub mod port;
+pub mod statistics;
