@@ -1,1 +1,3 @@
-//! Placeholder crate documentation.
+//! The switch daemon: database, control socket and what ties them to the packet path.
+
+pub mod ovsdb;
