@@ -2,3 +2,4 @@
 
 pub mod errno;
 pub mod log;
+pub mod ovsdb;
