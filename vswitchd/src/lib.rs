@@ -1,1 +1,3 @@
-//! Placeholder crate documentation.
+//! The daemon: its database, its control socket and its life cycle.
+
+pub mod jsonrpc;
