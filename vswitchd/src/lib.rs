@@ -1,3 +1,4 @@
-//! The daemon: its database, its control socket and its life cycle.
+//! The switch daemon: database, control socket and what ties them to the packet path.
 
 pub mod jsonrpc;
+pub mod ovsdb;

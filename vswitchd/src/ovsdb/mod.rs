@@ -1,0 +1,9 @@
+//! OVSDB (RFC 7047): the values and schemas that client and server share, and the server.
+
+pub mod atom;
+pub mod column_type;
+pub mod datum;
+pub mod error;
+pub mod named_uuid;
+pub mod object;
+pub mod schema;
