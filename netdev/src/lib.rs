@@ -9,6 +9,7 @@ pub mod ethernet_address;
 pub mod features;
 pub mod offload;
 mod patch;
+pub mod pcap;
 pub mod port;
 pub mod registry;
 pub mod statistics;
