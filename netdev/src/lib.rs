@@ -15,4 +15,4 @@ pub mod registry;
 pub mod statistics;
 
 /// The event counters of this crate.
-pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL];
+pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];
