@@ -9,9 +9,10 @@ pub mod ethernet_address;
 pub mod features;
 pub mod offload;
 mod patch;
+pub mod pcap;
 pub mod port;
 pub mod registry;
 pub mod statistics;
 
 /// The event counters of this crate.
-pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL];
+pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];
