@@ -1,3 +1,6 @@
-//! The switch daemon: database, control socket and what ties them to the packet path.
+//! The daemon around the switch: command line, life cycle, log, database and control socket.
 
+pub mod errno;
+pub mod jsonrpc;
+pub mod log;
 pub mod ovsdb;
