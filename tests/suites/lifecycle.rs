@@ -22,8 +22,9 @@ fn foreground(directory: &Directory, flags: &[&str]) -> Running {
         .expect("a started daemon");
     let running = Running::from_child(child);
     wait_until("the daemon is configured", || {
-        let get = ["--no-wait", "--if-exists", "get", "Open_vSwitch", ".", "ovs_version"];
-        directory.has_database() && directory.vsctl(&get).ok() != "[]\n"
+        directory.has_database()
+            && directory.vsctl(&["--no-wait", "get", "Open_vSwitch", ".", "iface_types"]).ok()
+                != "[]\n"
     });
     running
 }
@@ -54,8 +55,8 @@ fn detaches_once_configured() {
             &format!("sluice-vswitchd.{pid}.ctl"),
         ])
     );
-    let published = ["--no-wait", "get", "Open_vSwitch", ".", "cur_cfg", "ovs_version"];
-    assert_eq!(directory.vsctl(&published).ok(), "0\n\"4.0.90\"\n");
+    let published = ["--no-wait", "get", "Open_vSwitch", ".", "datapath_types"];
+    assert_eq!(directory.vsctl(&published).ok(), "[dummy, netdev]\n");
     daemon.stop();
     let left = names(&[".conf.db.~lock~", "conf.db", "sluice-vswitchd.log"]);
     assert_eq!(directory.names(), left);
@@ -177,8 +178,8 @@ fn tells_systemd_when_it_is_ready_and_when_it_stops() {
     let running = Running::from_child(child);
     assert_eq!(receive().trim_end(), "READY=1");
     // Ready means configured.
-    let published = ["--no-wait", "get", "Open_vSwitch", ".", "ovs_version"];
-    assert_eq!(directory.vsctl(&published).ok(), "\"4.0.90\"\n");
+    let published = ["--no-wait", "get", "Open_vSwitch", ".", "datapath_types"];
+    assert_eq!(directory.vsctl(&published).ok(), "[dummy, netdev]\n");
     directory.ovs_appctl("sluice-vswitchd", &["exit"]).ok();
     assert_eq!(receive().trim_end(), "STOPPING=1");
     assert_eq!(running.wait_exit(LIMIT).and_then(|status| status.code()), Some(0));
@@ -272,9 +273,8 @@ fn ovs_vswitchd_without_a_database_waits_for_one() {
     assert!(!directory.path("conf.db").exists(), "OVS's daemon serves no database");
     let server = OvsdbServer::start(&directory);
     wait_until("the daemon has found the database", || {
-        let get = ["--no-wait", "--if-exists", "get", "Open_vSwitch", ".", "ovs_version"];
-        directory.vsctl(&["--no-wait", "init"]).ok();
-        directory.vsctl(&get).ok() == "\"4.0.90\"\n"
+        let get = ["--no-wait", "get", "Open_vSwitch", ".", "datapath_types"];
+        directory.vsctl(&get).ok() == "[dummy, netdev]\n"
     });
     directory.ovs_appctl("ovs-vswitchd", &["exit"]).ok();
     assert_eq!(running.wait_exit(LIMIT).and_then(|status| status.code()), Some(0));
