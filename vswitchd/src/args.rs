@@ -25,9 +25,12 @@ pub struct Args {
 
     /// Database server to take the configuration from, instead of an embedded one: unix:FILE,
     /// tcp:HOST:PORT or ssl:HOST:PORT
-    // More than one is refused with the words of Open vSwitch after parsing.
     #[arg(value_name = "DB-REMOTE")]
-    remotes: Vec<String>,
+    remote: Option<String>,
+
+    // Refused after parsing, with the words of Open vSwitch.
+    #[arg(hide = true)]
+    surplus: Vec<String>,
 
     /// File of the embedded database [default: conf.db in the database directory]
     #[arg(long, value_name = "PATH")]
@@ -226,7 +229,7 @@ impl Args {
             .try_get_matches_from(words)
             .and_then(|matches| Self::from_arg_matches(&matches))
             .map_err(|error| ending(&program, &error))?;
-        if args.remotes.len() > 1 {
+        if !args.surplus.is_empty() {
             return Err(refuse("at most one non-option argument accepted; use --help for usage"));
         }
         if args.dpdk.is_some() {
@@ -240,7 +243,7 @@ impl Args {
 
     /// The database server given on the command line.
     pub fn remote(&self) -> Option<&str> {
-        self.remotes.first().map(String::as_str)
+        self.remote.as_deref()
     }
 
     /// The description of the command line under a name of the program.
@@ -442,6 +445,6 @@ mod tests {
     fn help_names_the_program() {
         let Ending { ok, text } = parse("/x/ovs-vswitchd -h").unwrap_err();
         assert!(ok);
-        assert!(text.contains("Usage: ovs-vswitchd [OPTIONS] [DB-REMOTE]"), "{text}");
+        assert!(text.contains("\nUsage: ovs-vswitchd [OPTIONS] [DB-REMOTE]\n"), "{text}");
     }
 }
