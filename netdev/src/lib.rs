@@ -7,6 +7,7 @@ pub mod dummy;
 pub mod errno;
 pub mod ethernet_address;
 pub mod features;
+pub mod linux;
 pub mod offload;
 mod patch;
 pub mod pcap;
