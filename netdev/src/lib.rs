@@ -17,3 +17,4 @@ pub mod statistics;
 
 /// The event counters of this crate.
 pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];
+pub mod packet;

@@ -40,6 +40,11 @@ impl Registry {
         Self { mode, dummies: DummyPorts::default(), links: Links::default() }
     }
 
+    /// Which ports are dummies.
+    pub fn mode(&self) -> DummyMode {
+        self.mode
+    }
+
     /// The names of the port types, sorted (column `iface_types` of table `Open_vSwitch`).
     pub fn types(&self) -> Vec<&'static str> {
         let mut types = TYPES.to_vec();
