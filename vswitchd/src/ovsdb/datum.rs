@@ -1,10 +1,12 @@
 //! Datums: the values of columns, each a set of atoms or a map between atoms.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::atom::Atom;
 use super::column_type::ColumnType;
@@ -43,6 +45,18 @@ impl<T: Into<Atom>> From<T> for Datum {
     /// A scalar.
     fn from(value: T) -> Self {
         Self(Content::Set(Arc::new([value.into()])))
+    }
+}
+
+impl From<BTreeSet<Atom>> for Datum {
+    fn from(atoms: BTreeSet<Atom>) -> Self {
+        Self::sorted_set(atoms.into_iter().collect())
+    }
+}
+
+impl From<BTreeMap<Atom, Atom>> for Datum {
+    fn from(pairs: BTreeMap<Atom, Atom>) -> Self {
+        Self::sorted_map(pairs.into_iter().collect())
     }
 }
 
@@ -163,6 +177,14 @@ impl Datum {
     /// The atoms of a set, or the keys of a map, in order.
     pub fn keys(&self) -> impl Iterator<Item = &Atom> {
         self.as_set().iter().chain(self.as_map().iter().map(|(key, _)| key))
+    }
+
+    /// Every UUID in a set, or in the keys and values of a map.
+    pub fn uuids(&self) -> impl Iterator<Item = Uuid> {
+        self.as_set()
+            .iter()
+            .chain(self.as_map().iter().flat_map(|(key, value)| [key, value]))
+            .filter_map(Atom::as_uuid)
     }
 
     /// The values of a map, in the order of their keys.

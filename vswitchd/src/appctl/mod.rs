@@ -1,0 +1,6 @@
+//! The control socket: requests from `ovs-appctl` and `sluice-appctl`, and the commands that
+//! answer them.
+
+pub mod command;
+pub mod registry;
+pub mod server;
