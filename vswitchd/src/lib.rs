@@ -1,5 +1,6 @@
 //! The daemon around the switch: command line, life cycle, log, database and control socket.
 
+pub mod appctl;
 pub mod args;
 pub mod daemonize;
 pub mod directories;
