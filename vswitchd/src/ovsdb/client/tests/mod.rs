@@ -1,7 +1,6 @@
 //! What the tests of the client share: a small schema, and rows with known UUIDs.
 
 mod cache;
-mod remotes;
 mod server;
 mod session;
 mod transaction;
