@@ -1,13 +1,15 @@
 //! The client of a database: a copy of the tables that its owner reads, kept up to date, and
 //! transactions that change them.
 //!
-//! [`Client`] connects and reconnects; below it, [`session`] speaks the protocol without input or
-//! output, [`cache`] is the copy and [`transaction`] computes what to send.
+//! [`Client`] connects and reconnects; below it, `session` speaks the protocol without input or
+//! output, [`Cache`] is the copy and [`Transaction`] computes what to send.
 
 mod cache;
+mod lock;
 mod monitored;
 mod remotes;
 mod row;
+mod server_database;
 mod session;
 #[cfg(test)]
 mod tests;
