@@ -1,7 +1,7 @@
 //! What the tests of the client share: a small schema, and rows with known UUIDs.
 
 mod cache;
-mod remotes;
+mod property;
 mod server;
 mod session;
 mod transaction;
