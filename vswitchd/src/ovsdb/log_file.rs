@@ -166,6 +166,12 @@ impl LogFile {
         Ok(())
     }
 
+    /// Takes it that there is nothing behind the records.
+    #[cfg(test)]
+    pub(super) fn assume_whole(&mut self) {
+        self.torn = false;
+    }
+
     /// Cuts off what is behind the whole records.
     ///
     /// # Errors

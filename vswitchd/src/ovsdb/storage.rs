@@ -403,3 +403,6 @@ fn convert(old: &Database, schema: DatabaseSchema) -> Result<Database, Error> {
     new.apply(&changes);
     Ok(new)
 }
+
+#[cfg(test)]
+mod tests;

@@ -508,3 +508,6 @@ fn english_list(items: &[String]) -> String {
         [head @ .., last] => format!("{}, and {last}", head.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;
