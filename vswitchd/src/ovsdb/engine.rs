@@ -461,3 +461,6 @@ fn lock_name<'a>(method: &str, params: &'a [Value]) -> Result<&'a str, Error> {
 fn request_error(method: &str, params: &[Value], problem: &str) -> Error {
     Error::syntax(&json!(params), format!("{method}: {problem}"))
 }
+
+#[cfg(test)]
+mod tests;
