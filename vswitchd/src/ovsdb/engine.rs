@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::database::{Changes, Database};
 use super::databases::{DatabaseIndex, Databases, MAIN};
 use super::error::{Error, ErrorKind};
-use super::lock::{Locks, Mode, SessionId};
+use super::lock::{LockNames, Locks, Mode, SessionId};
 use super::monitor::Version;
 use super::object::is_id;
 use super::operation::{self, Context, Outcome};
@@ -104,6 +104,16 @@ impl Engine {
     /// The database from the file.
     pub fn database(&self) -> &Database {
         self.databases.get(MAIN).database()
+    }
+
+    /// The names of all databases.
+    pub fn database_names(&self) -> impl Iterator<Item = &str> {
+        self.databases.names()
+    }
+
+    /// The locks that a session asked for.
+    pub fn locks_of(&self, session: SessionId) -> LockNames {
+        self.locks.names(session)
     }
 
     /// Numbers of things held.

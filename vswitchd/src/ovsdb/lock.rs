@@ -42,6 +42,17 @@ impl Lock {
     }
 }
 
+/// The locks that a session asked for and did not unlock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LockNames {
+    /// Those that it owns.
+    pub held: Vec<String>,
+    /// Those that it waits for.
+    pub waiting: Vec<String>,
+    /// Those that it stole and that were stolen from it.
+    pub lost: Vec<String>,
+}
+
 /// The locks of a server.
 #[derive(Debug, Default)]
 pub struct Locks(BTreeMap<String, Lock>);
@@ -55,6 +66,22 @@ impl Locks {
     /// Whether a session asked for a lock and did not unlock it since.
     pub fn has(&self, session: SessionId, name: &str) -> bool {
         self.0.get(name).is_some_and(|lock| lock.has(session))
+    }
+
+    /// The locks that a session asked for.
+    pub fn names(&self, session: SessionId) -> LockNames {
+        let mut names = LockNames::default();
+        for (name, lock) in self.0.iter().filter(|(_, lock)| lock.has(session)) {
+            let list = if lock.owner() == Some(session) {
+                &mut names.held
+            } else if lock.robbed.contains(&session) {
+                &mut names.lost
+            } else {
+                &mut names.waiting
+            };
+            list.push(name.clone());
+        }
+        names
     }
 
     /// Asks for a lock that the session does not [have](Self::has). Gives the session that the

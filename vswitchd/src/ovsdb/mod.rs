@@ -21,6 +21,7 @@ pub mod operation;
 pub mod record;
 pub mod row;
 pub mod schema;
+pub mod server;
 pub mod session;
 pub mod storage;
 #[cfg(test)]
