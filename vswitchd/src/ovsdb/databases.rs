@@ -42,7 +42,7 @@ impl Served {
     /// Makes changes that were prepared on the content as it is now.
     pub fn apply(&mut self, changes: Changes) {
         self.database.apply(&changes);
-        let rows = self.database.tables().iter().map(|table| table.len()).sum();
+        let rows = self.database.tables().iter().map(|table| table.row_count()).sum();
         self.history.push(changes.rows, rows);
     }
 }

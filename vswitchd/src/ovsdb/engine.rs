@@ -119,7 +119,7 @@ impl Engine {
     /// Numbers of things held.
     pub fn usage(&self) -> Usage {
         Usage {
-            rows: self.database().tables().iter().map(|table| table.len()).sum(),
+            rows: self.database().tables().iter().map(|table| table.row_count()).sum(),
             sessions: self.sessions.len(),
             monitors: self.sessions.values().map(Session::monitor_count).sum(),
             triggers: self.parked.len(),

@@ -31,7 +31,7 @@ pub fn to_json(database: &Database, changes: &Changes, date: Duration) -> Option
 /// The record that makes all of `database` out of an empty one.
 pub fn database_to_json(database: &Database, comment: &str, date: Duration) -> Value {
     let mut tables = Map::new();
-    for table in database.tables().iter().filter(|table| table.len() > 0) {
+    for table in database.tables().iter().filter(|table| table.row_count() > 0) {
         let rows: Map<_, _> = table
             .rows()
             .map(|(uuid, row)| (uuid.to_string(), inserted_to_json(table.schema(), row)))

@@ -19,6 +19,7 @@ use crate::ovsdb::atom::Atom;
 use crate::ovsdb::database::{Database, Table};
 use crate::ovsdb::datum::Datum;
 use crate::ovsdb::engine::Engine;
+use crate::ovsdb::error::Error;
 use crate::ovsdb::row::Row;
 
 /// Time between updates of the status of managers.
@@ -130,9 +131,7 @@ pub(super) async fn run(shared: Rc<Shared>, run_directory: PathBuf) {
         // Created before the database is read, so that a change after that is not missed.
         let changed = shared.changed();
         tokio::pin!(changed);
-        if reconfigure(&mut running, &shared, &run_directory) {
-            next_status = clock::now();
-        }
+        reconfigure(&mut running, &shared, &run_directory);
         if running.is_empty() {
             changed.await;
             continue;
@@ -150,17 +149,14 @@ pub(super) async fn run(shared: Rc<Shared>, run_directory: PathBuf) {
         }
         tokio::select! {
             () = changed => {}
+            () = shared.status() => next_status = clock::now(),
             () = clock::sleep_until(next_status) => {}
         }
     }
 }
 
-/// Starts and stops managers as the database says. Gives whether any did.
-fn reconfigure(
-    running: &mut BTreeMap<Uuid, Running>,
-    shared: &Rc<Shared>,
-    run_directory: &Path,
-) -> bool {
+/// Starts and stops managers as the database says.
+fn reconfigure(running: &mut BTreeMap<Uuid, Running>, shared: &Rc<Shared>, run_directory: &Path) {
     let engine = shared.engine();
     let wanted = wanted(engine.database());
     let tls = tls_settings(engine.database(), run_directory);
@@ -168,7 +164,6 @@ fn reconfigure(
     let uses_tls = |target: &str| target.starts_with("ssl:") || target.starts_with("pssl:");
     let tls_for = |target: &str| tls.clone().filter(|_| uses_tls(target));
 
-    let before = running.len();
     running.retain(|uuid, manager| {
         let target = &manager.wanted.target;
         let stays = wanted.get(uuid) == Some(&manager.wanted) && manager.tls == tls_for(target);
@@ -177,15 +172,12 @@ fn reconfigure(
         }
         stays
     });
-    let mut changed = running.len() != before;
     for (uuid, wanted) in wanted {
         running.entry(uuid).or_insert_with(|| {
-            changed = true;
             let tls = tls_for(&wanted.target);
             start(wanted, tls, shared, run_directory)
         });
     }
-    changed
 }
 
 fn start(
@@ -205,6 +197,7 @@ fn start(
         Err(problem) => {
             error!(target: "ovsdb_jsonrpc_server", limited = true, "{problem}");
             state.last_error.replace(Some(problem.to_string()));
+            shared.status_changed();
             None
         }
     };
@@ -212,10 +205,7 @@ fn start(
 }
 
 /// Writes how the managers are doing to their rows, where that is new.
-fn write_status(
-    engine: &mut Engine,
-    running: &BTreeMap<Uuid, Running>,
-) -> Result<(), crate::ovsdb::error::Error> {
+fn write_status(engine: &mut Engine, running: &BTreeMap<Uuid, Running>) -> Result<(), Error> {
     let rows: Vec<_> = running
         .iter()
         .map(|(uuid, manager)| {

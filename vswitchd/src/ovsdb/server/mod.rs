@@ -51,8 +51,8 @@ pub enum ServerError {
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// A remote cannot be listened on.
-    #[error(transparent)]
-    Bind(#[from] BindError),
+    #[error("{0}")]
+    Bind(Box<BindError>),
     /// The built-in schema is broken.
     #[error("{0}")]
     Schema(#[from] Error),
@@ -180,7 +180,10 @@ async fn open(settings: &Settings) -> Result<(Engine, Vec<(Remote, Listener)>), 
     let engine = Engine::new(storage, database)?;
     let mut listeners = Vec::new();
     for remote in &settings.remotes {
-        listeners.push((remote.clone(), Listener::bind(remote, None).await?));
+        let listener = Listener::bind(remote, None)
+            .await
+            .map_err(|error| ServerError::Bind(Box::new(error)))?;
+        listeners.push((remote.clone(), listener));
     }
     Ok((engine, listeners))
 }
@@ -274,3 +277,6 @@ impl Supervisor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -53,6 +53,7 @@ pub(super) struct State {
 /// A client in the list of a remote; it leaves the list when this is dropped.
 struct Listed {
     state: Rc<State>,
+    shared: Rc<Shared>,
     session: OpenSession,
 }
 
@@ -60,13 +61,15 @@ impl Listed {
     fn new(state: &Rc<State>, shared: &Rc<Shared>) -> Self {
         let session = OpenSession::new(shared);
         state.sessions.borrow_mut().push(session.id());
-        Self { state: Rc::clone(state), session }
+        shared.status_changed();
+        Self { state: Rc::clone(state), shared: Rc::clone(shared), session }
     }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
         self.state.sessions.borrow_mut().retain(|session| *session != self.session.id());
+        self.shared.status_changed();
     }
 }
 
@@ -116,6 +119,7 @@ pub(super) async fn accept(
     shared: &Rc<Shared>,
 ) {
     state.port.set(listener.port());
+    shared.status_changed();
     // The clients go with the listener.
     let mut clients = JoinSet::new();
     loop {
@@ -161,7 +165,7 @@ async fn call(
     let mut reconnect = reconnect(&remote.to_string(), remote, options);
     reconnect.enable(clock::now());
     loop {
-        report(state, &reconnect);
+        report(state, shared, &reconnect);
         if let Some(deadline) = reconnect.deadline() {
             clock::sleep_until(deadline).await;
         }
@@ -169,7 +173,7 @@ async fn call(
             continue;
         }
         reconnect.connecting(clock::now());
-        report(state, &reconnect);
+        report(state, shared, &reconnect);
         let deadline = reconnect.deadline().unwrap_or_else(clock::now);
         let connected = tokio::select! {
             connected = connect(remote, tls) => connected.map_err(|error| error.to_string()),
@@ -184,7 +188,7 @@ async fn call(
             }
             Ok(stream) => {
                 reconnect.connected(clock::now());
-                report(state, &reconnect);
+                report(state, shared, &reconnect);
                 let end = converse(stream, state, shared, &mut reconnect).await;
                 let error = end.to_string();
                 let loss = match end {
@@ -210,8 +214,9 @@ async fn converse(
     talk(&listed.session, &mut connection, reconnect).await
 }
 
-fn report(state: &State, reconnect: &Reconnect) {
+fn report(state: &State, shared: &Shared, reconnect: &Reconnect) {
     state.name.set(Some(reconnect.state_name()));
     state.connected_at.set(reconnect.last_connected());
     state.disconnected_at.set(reconnect.last_disconnected());
+    shared.status_changed();
 }

@@ -24,11 +24,18 @@ pub(super) struct Shared {
     sessions: RefCell<BTreeMap<SessionId, Rc<Notify>>>,
     /// Wakes the tasks that look after managers and timers.
     changed: Notify,
+    /// Wakes who writes the status of managers.
+    status: Notify,
 }
 
 impl Shared {
     pub(super) fn new(engine: Engine) -> Self {
-        Self { engine: RefCell::new(engine), sessions: RefCell::default(), changed: Notify::new() }
+        Self {
+            engine: RefCell::new(engine),
+            sessions: RefCell::default(),
+            changed: Notify::new(),
+            status: Notify::new(),
+        }
     }
 
     /// The engine, to be looked at.
@@ -44,6 +51,16 @@ impl Shared {
         }
         self.changed.notify_waiters();
         result
+    }
+
+    /// Says that the status of a manager is another.
+    pub(super) fn status_changed(&self) {
+        self.status.notify_one();
+    }
+
+    /// Completes when the status of a manager has changed.
+    pub(super) async fn status(&self) {
+        self.status.notified().await;
     }
 
     /// Completes when the engine has done something since this was called.

@@ -11,7 +11,7 @@ fn database() -> Database {
 
 /// All rows: of each table that has some, one string for each, sorted.
 fn contents(database: &Database) -> Vec<(String, Vec<String>)> {
-    let tables = database.tables().iter().filter(|table| table.len() > 0);
+    let tables = database.tables().iter().filter(|table| table.row_count() > 0);
     tables
         .map(|table| {
             let columns: Vec<_> = table.schema().own_columns().map(|(column, _)| column).collect();
@@ -26,7 +26,8 @@ fn contents(database: &Database) -> Vec<(String, Vec<String>)> {
 }
 
 fn row_counts(database: &Database) -> [usize; 3] {
-    ["Root", "Part", "Fan"].map(|name| database.table(database.table_index(name).unwrap()).len())
+    ["Root", "Part", "Fan"]
+        .map(|name| database.table(database.table_index(name).unwrap()).row_count())
 }
 
 fn part(name: &str, next: Value) -> Value {
@@ -339,7 +340,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The UUID of the row of a table that a number stands for.
 fn uuid(table: u8, number: u8) -> Value {
-    json!(["uuid", Uuid::from_u128(u128::from(table) << 64 | u128::from(number) + 1).to_string()])
+    json!(["uuid", Uuid::from_u128((u128::from(table) << 64) + u128::from(number) + 1).to_string()])
 }
 
 fn operation(step: &Step) -> Value {
