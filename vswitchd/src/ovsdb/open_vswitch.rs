@@ -7,7 +7,8 @@ use super::error::{Error, ErrorKind};
 use super::schema::DatabaseSchema;
 
 const NAME: &str = "Open_vSwitch";
-const VERSION: &str = "8.8.0";
+/// Version of the schema, which column `db_version` shows.
+pub const VERSION: &str = "8.8.0";
 /// Identifies the version of the schema to tools that compare checksums.
 const CHECKSUM: &str = "2823623553 27869";
 
