@@ -1,1 +1,4 @@
-//! Placeholder crate documentation.
+//! The datapath: which ports packets enter and leave by, and under which numbers. It knows no
+//! OpenFlow rules and no configuration database.
+
+pub mod datapath;

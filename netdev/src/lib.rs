@@ -3,3 +3,17 @@
 
 pub mod clock;
 pub mod coverage;
+pub mod dummy;
+pub mod errno;
+pub mod ethernet_address;
+pub mod features;
+pub mod offload;
+mod patch;
+pub mod pcap;
+pub mod port;
+pub mod registry;
+pub mod statistics;
+
+/// The event counters of this crate.
+pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];
+pub mod packet;
