@@ -61,7 +61,9 @@ impl<'a> Daemon<'a> {
         let text = directory.read(format!("{name}.pid"));
         let pid = text.strip_suffix('\n').and_then(|number| number.parse().ok());
         let pid = pid.unwrap_or_else(|| panic!("{name}.pid holds no process number: {text:?}"));
-        Self { directory, name, running: Running::from_pid(pid), allowed: Vec::new() }
+        let running = Running::of_pid(pid);
+        let running = running.unwrap_or_else(|| panic!("{name}.pid names {pid}, which is gone"));
+        Self { directory, name, running, allowed: Vec::new() }
     }
 
     /// The process.
