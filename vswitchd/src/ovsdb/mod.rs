@@ -1,6 +1,7 @@
 //! OVSDB (RFC 7047): the values and schemas that client and server share, and the server.
 
 pub mod atom;
+pub mod client;
 pub mod column_type;
 pub mod condition;
 pub mod database;
