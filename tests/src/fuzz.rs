@@ -51,12 +51,9 @@ fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Option<Fr
 /// JSON-RPC: cutting a stream into texts does not depend on how it arrives, and a message that
 /// was understood survives being written and read again.
 pub fn json_rpc(bytes: &[u8]) {
-    let (texts, error) = frames(std::iter::once(bytes));
-    assert_eq!((&texts, &error), {
-        let (texts, error) = &frames(bytes.chunks(1));
-        (texts, error)
-    });
-    for text in texts {
+    let whole = frames(std::iter::once(bytes));
+    assert_eq!(whole, frames(bytes.chunks(1)));
+    for text in whole.0 {
         let Ok(json) = parse_json(&text) else { continue };
         let Ok(message) = Message::from_json(json) else { continue };
         let again = parse_json(&message.clone().into_json().to_string()).expect("our own text");
