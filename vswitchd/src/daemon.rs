@@ -390,12 +390,11 @@ impl Daemon {
 
 /// Follows the kernel's links until the process ends.
 async fn watch_links(links: Arc<Links>) {
-    if let Err(error) = links.watch().await {
-        warn!(
-            target: "netlink_notifier",
-            "changes of links go unnoticed from now on: {}", errno::text(&error)
-        );
-    }
+    let Err(error) = links.watch().await;
+    warn!(
+        target: "netlink_notifier",
+        "changes of links go unnoticed from now on: {}", errno::text(&error)
+    );
 }
 
 /// Writes what the start scripts of Open vSwitch write where the database is not embedded.
