@@ -8,6 +8,7 @@ pub mod errno;
 pub mod ethernet_address;
 pub mod features;
 pub mod offload;
+pub mod packet;
 mod patch;
 pub mod port;
 pub mod registry;
