@@ -11,6 +11,7 @@ pub mod offload;
 pub mod packet;
 mod patch;
 pub mod port;
+pub mod queue;
 pub mod registry;
 pub mod statistics;
 
