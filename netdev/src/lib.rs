@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod coverage;
+pub mod cpu;
 pub mod dummy;
 pub mod errno;
 pub mod ethernet_address;
