@@ -2,3 +2,4 @@
 //! OpenFlow rules and no configuration database.
 
 pub mod datapath;
+pub mod pmd;
