@@ -1,5 +1,8 @@
 //! The datapath: which ports packets enter and leave by, and under which numbers. It knows no
 //! OpenFlow rules and no configuration database.
 
+mod bucket;
+mod cache;
+mod classifier;
 pub mod datapath;
 pub mod pmd;
