@@ -3,11 +3,15 @@
 //! A dummy is shared: the bridge holds it as a [`Port`], the datapath moves its frames, and
 //! commands such as `netdev-dummy/receive` find it by name in [`DummyPorts`].
 
+mod address;
+mod arp;
+mod connection;
 mod options;
 mod queue;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -15,14 +19,19 @@ use rustix::io::Errno;
 use tokio::sync::Notify;
 
 use crate::coverage::Counter;
+use crate::errno;
 use crate::ethernet_address::EthernetAddress;
+use crate::pcap::PcapWriter;
 use crate::port::{Port, PortError};
 use crate::statistics::Statistics;
+use connection::Connection;
 use options::{Options, Queues};
 use queue::{QueueCounters, ReceiveQueue};
 
-/// Frames lost because a dummy port's receive queue was full.
+/// Frames lost because a dummy port's receive queue was full or missing.
 pub static RECEIVE_QUEUE_FULL: Counter = Counter::new("netdev_dummy_rxq_full");
+/// Frames lost because a dummy port's stream could not take them.
+pub static STREAM_FULL: Counter = Counter::new("netdev_dummy_stream_full");
 
 const ETHERNET_HEADER_LENGTH: usize = 14;
 const VLAN_TAG_LENGTH: usize = 4;
@@ -72,6 +81,9 @@ impl DummyPorts {
                 ip_addresses: Vec::new(),
                 receive: vec![ReceiveQueue::default()],
                 transmitted: vec![QueueCounters::default()],
+                receive_pcap: None,
+                transmit_pcap: None,
+                connection: None,
                 change_sequence: 1,
             }),
         });
@@ -104,10 +116,23 @@ struct State {
     ip_addresses: Vec<(IpAddr, u8)>,
     receive: Vec<ReceiveQueue>,
     transmitted: Vec<QueueCounters>,
+    receive_pcap: Option<PcapWriter>,
+    transmit_pcap: Option<PcapWriter>,
+    connection: Option<Connection>,
     change_sequence: u64,
 }
 
 impl State {
+    /// Records `frame` and puts it on a receive queue; false when it is lost.
+    fn arrive(&mut self, queue: usize, frame: Vec<u8>) -> bool {
+        record(&mut self.receive_pcap, &frame);
+        let queued = self.receive.get_mut(queue).is_some_and(|queue| queue.push(frame));
+        if !queued {
+            RECEIVE_QUEUE_FULL.add(1);
+        }
+        queued
+    }
+
     fn set_queues(&mut self, queues: Queues) {
         let Queues { receive, transmit, numa_node: _ } = queues;
         let (receive, transmit) = (receive as usize, transmit as usize);
@@ -149,6 +174,12 @@ impl State {
     }
 }
 
+fn record(pcap: &mut Option<PcapWriter>, frame: &[u8]) {
+    if let Some(Err(error)) = pcap.as_mut().map(|pcap| pcap.write(frame)) {
+        tracing::warn!(target: "pcap", limited = true, "{error}");
+    }
+}
+
 impl Dummy {
     /// The name under which the port was opened.
     pub fn name(&self) -> &str {
@@ -168,11 +199,8 @@ impl Dummy {
     /// Puts `frame` on receive queue `queue`, as if it had arrived from outside. A frame for a
     /// queue that is full or does not exist is dropped.
     pub fn inject(&self, queue: usize, frame: Vec<u8>) {
-        let mut state = self.lock();
-        if state.receive.get_mut(queue).is_some_and(|queue| queue.push(frame)) {
+        if self.lock().arrive(queue, frame) {
             self.received.notify_one();
-        } else {
-            RECEIVE_QUEUE_FULL.add(1);
         }
     }
 
@@ -181,7 +209,8 @@ impl Dummy {
         self.lock().receive.get_mut(queue)?.pop()
     }
 
-    /// Sends `frame` by transmit queue `queue`.
+    /// Sends `frame` by transmit queue `queue`: to the streams that are connected. An ARP request
+    /// for an address of the port is answered on receive queue 0.
     ///
     /// # Errors
     /// `EMSGSIZE` when the frame is shorter than an Ethernet header or longer than the MTU allows.
@@ -195,7 +224,26 @@ impl Dummy {
         if let Some(counters) = state.transmitted.get_mut(queue) {
             counters.count(frame);
         }
+        if let Some(connection) = &state.connection {
+            STREAM_FULL.add(connection.send(frame));
+        }
+        let is_ours = |ip| state.ip_addresses.iter().any(|(ours, _)| *ours == IpAddr::V4(ip));
+        if let Some(reply) = arp::reply(frame, state.address, is_ours)
+            && state.arrive(0, reply)
+        {
+            self.received.notify_one();
+        }
+        record(&mut state.transmit_pcap, frame);
         Ok(())
+    }
+
+    /// Whether the port's stream is connected; none unless option `stream` is set.
+    pub fn is_connected(&self) -> Option<bool> {
+        let state = self.lock();
+        match (&state.options.connection, &state.connection) {
+            (Some(options::Connection::Active(_)), Some(open)) => Some(open.is_connected()),
+            _ => None,
+        }
     }
 
     /// Sets the port up or down.
@@ -239,7 +287,24 @@ impl Port for DummyPort {
 
     fn set_options(&mut self, options: &BTreeMap<String, String>) -> Result<(), PortError> {
         let parsed = Options::parse(&self.0.name, self.0.is_pmd(), options)?;
+        let bad = |problem| PortError::Options { port: self.0.name.clone(), problem };
+        let open_pcap = |path: &Option<PathBuf>| {
+            path.as_deref()
+                .map(PcapWriter::append)
+                .transpose()
+                .map_err(|error| bad(error.to_string()))
+        };
+        let receive_pcap = open_pcap(&parsed.receive_pcap)?;
+        let transmit_pcap = open_pcap(&parsed.transmit_pcap)?;
         let mut state = self.0.lock();
+        if state.options.connection != parsed.connection {
+            let open = |wanted| Connection::open(wanted, &self.0);
+            state.connection =
+                parsed.connection.as_ref().map(open).transpose().map_err(|error| {
+                    bad(format!("could not open stream ({})", errno::io_description(&error)))
+                })?;
+        }
+        (state.receive_pcap, state.transmit_pcap) = (receive_pcap, transmit_pcap);
         if state.options != parsed {
             state.set_queues(parsed.queues);
             state.options = parsed;

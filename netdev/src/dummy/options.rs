@@ -1,7 +1,9 @@
 //! Options of dummy ports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
+use super::address::Address;
 use crate::offload::TransmitOffloads;
 use crate::port::PortError;
 
@@ -40,10 +42,24 @@ impl Default for Queues {
     }
 }
 
+/// Where a dummy port's frames go to and come from, if not only from commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// Connects to another dummy (option `stream`).
+    Active(Address),
+    /// Waits for other dummies (option `pstream`).
+    Passive(Address),
+}
+
 /// Parsed options of a dummy port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) ifindex: Option<u32>,
+    pub(super) connection: Option<Connection>,
+    /// File that records received frames.
+    pub(super) receive_pcap: Option<PathBuf>,
+    /// File that records sent frames.
+    pub(super) transmit_pcap: Option<PathBuf>,
     pub(super) queues: Queues,
     pub(super) offload: BTreeSet<&'static str>,
 }
@@ -69,14 +85,31 @@ impl Options {
                 key.strip_suffix("_disabled").is_none_or(|announced| offload.contains(announced))
             })
             .collect();
-        Ok(Self { ifindex, queues, offload })
+        let path = |key| options.get("pcap").or_else(|| options.get(key)).map(PathBuf::from);
+        Ok(Self {
+            ifindex,
+            connection: parse_connection(port, options)?,
+            receive_pcap: path("rxq_pcap"),
+            transmit_pcap: path("tx_pcap"),
+            queues,
+            offload,
+        })
     }
 
-    /// The options as `dpif/show` lists them.
+    /// The options as `dpif/show` lists them, which are not all.
     pub(super) fn show(&self, is_pmd: bool) -> BTreeMap<String, String> {
         let mut shown = BTreeMap::new();
         if let Some(ifindex) = self.ifindex {
             shown.insert("ifindex".to_owned(), ifindex.to_string());
+        }
+        match &self.connection {
+            Some(Connection::Active(address)) => {
+                shown.insert("stream".to_owned(), address.to_string());
+            }
+            Some(Connection::Passive(address)) => {
+                shown.insert("pstream".to_owned(), address.to_string());
+            }
+            None => {}
         }
         shown.extend(self.offload.iter().map(|key| ((*key).to_owned(), "true".to_owned())));
         if is_pmd {
@@ -120,6 +153,27 @@ fn parse_queues(port: &str, options: &BTreeMap<String, String>) -> Result<Queues
         problem: format!("numa_id={numa_id} is not the number of a NUMA node (0 or more)"),
     })?;
     Ok(Queues { receive: receive.min(MAX_QUEUES), transmit: transmit.min(MAX_QUEUES), numa_node })
+}
+
+fn parse_connection(
+    port: &str,
+    options: &BTreeMap<String, String>,
+) -> Result<Option<Connection>, PortError> {
+    let bad = |problem| PortError::Options { port: port.to_owned(), problem };
+    match (options.get("stream"), options.get("pstream")) {
+        (None, None) => Ok(None),
+        (Some(stream), None) => match Address::parse_active(stream) {
+            Ok(address) => Ok(Some(Connection::Active(address))),
+            Err(error) => Err(bad(format!("stream={stream}: {error}"))),
+        },
+        (None, Some(pstream)) => match Address::parse_passive(pstream) {
+            Ok(address) => Ok(Some(Connection::Passive(address))),
+            Err(error) => Err(bad(format!("pstream={pstream}: {error}"))),
+        },
+        (Some(stream), Some(pstream)) => Err(bad(format!(
+            "both pstream={pstream} and stream={stream} are configured (only one may be)"
+        ))),
+    }
 }
 
 fn integer(
@@ -205,9 +259,29 @@ mod tests {
             (("n_rxq", "two"), "p1: n_rxq=two is not an integer"),
             (("ifindex", "1.5"), "p1: ifindex=1.5 is not an integer"),
             (("numa_id", "-1"), "p1: numa_id=-1 is not the number of a NUMA node (0 or more)"),
+            (("stream", "p0.sock"), "p1: stream=p0.sock: expected unix:PATH or tcp:HOST:PORT"),
+            (("pstream", "unix:/x"), "p1: pstream=unix:/x: expected punix:PATH or ptcp:PORT[:IP]"),
         ] {
             let error = Options::parse("p1", true, &map(&[pair])).unwrap_err();
             assert_eq!(error.to_string(), problem);
         }
+        let both = map(&[("stream", "unix:/a"), ("pstream", "punix:/b")]);
+        assert_eq!(
+            Options::parse("p1", false, &both).unwrap_err().to_string(),
+            "p1: both pstream=punix:/b and stream=unix:/a are configured (only one may be)"
+        );
+    }
+
+    #[test]
+    fn one_capture_file_serves_both_ways() {
+        let files = |pairs| {
+            let options = Options::parse("p1", false, &map(pairs)).unwrap();
+            assert_eq!(options.show(false), map(&[]));
+            (options.receive_pcap, options.transmit_pcap)
+        };
+        let path = |path| Some(PathBuf::from(path));
+        assert_eq!(files(&[("pcap", "a"), ("tx_pcap", "b")]), (path("a"), path("a")));
+        assert_eq!(files(&[("tx_pcap", "b")]), (None, path("b")));
+        assert_eq!(files(&[("rxq_pcap", "c"), ("tx_pcap", "b")]), (path("c"), path("b")));
     }
 }

@@ -182,3 +182,174 @@ fn wakes_whoever_waits_for_frames() {
     runtime.block_on(ports.received());
     assert_eq!(ports.get("p1").unwrap().receive(0), Some(vec![0; 60]));
 }
+
+#[test]
+fn answers_arp_requests_on_its_receive_queue() {
+    let (ports, _port) = open("dummy-internal");
+    let shared = ports.get("p1").unwrap();
+    let mut request = vec![0xff; 6];
+    request.extend([2, 0, 0, 0, 0, 7, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    request.extend([2, 0, 0, 0, 0, 7, 192, 0, 2, 7]);
+    request.extend([0, 0, 0, 0, 0, 0, 192, 0, 2, 1]);
+    shared.send(0, &request).unwrap();
+    assert_eq!(shared.receive(0), None);
+    shared.add_ip_address("192.0.2.1".parse().unwrap(), 24);
+    shared.send(0, &request).unwrap();
+    let mut reply = vec![2, 0, 0, 0, 0, 7, 0xaa, 0x55, 0xaa, 0x55, 0, 0];
+    reply.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
+    reply.extend([0xaa, 0x55, 0xaa, 0x55, 0, 0, 192, 0, 2, 1]);
+    reply.extend([2, 0, 0, 0, 0, 7, 192, 0, 2, 7]);
+    assert_eq!(shared.receive(0), Some(reply));
+    assert_eq!(shared.receive(0), None);
+}
+
+#[test]
+fn records_what_arrives_and_what_is_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let text = |name: &str| path(name).to_str().unwrap().to_owned();
+    let frames = |name: &str| {
+        let reader = crate::pcap::PcapReader::open(&path(name)).unwrap();
+        reader.map(|frame| frame.unwrap().bytes).collect::<Vec<_>>()
+    };
+    let (ports, mut port) = open("dummy");
+    let shared = ports.get("p1").unwrap();
+    port.set_options(&map(&[("rxq_pcap", &text("rx")), ("tx_pcap", &text("tx"))])).unwrap();
+    shared.inject(0, vec![1; 60]);
+    shared.send(0, &[2; 61]).unwrap();
+    port.set_options(&map(&[("pcap", &text("both"))])).unwrap();
+    shared.inject(0, vec![3; 60]);
+    shared.send(0, &[4; 61]).unwrap();
+    shared.inject(0, vec![5; 60]);
+    port.set_options(&map(&[])).unwrap();
+    shared.inject(0, vec![6; 60]);
+    assert_eq!(frames("rx"), [vec![1; 60]]);
+    assert_eq!(frames("tx"), [vec![2; 61]]);
+    assert_eq!(frames("both"), [vec![3; 60], vec![4; 61], vec![5; 60]]);
+    assert_eq!(
+        port.set_options(&map(&[("pcap", "/nonexistent/p")])).unwrap_err().to_string(),
+        "p1: /nonexistent/p: could not open capture file (No such file or directory (os error 2))"
+    );
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Waits until `is_so`.
+async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn next_frame(ports: &DummyPorts, name: &str) -> Vec<u8> {
+    loop {
+        match ports.get(name).unwrap().receive(0) {
+            Some(frame) => return frame,
+            None => ports.received().await,
+        }
+    }
+}
+
+#[test]
+fn carries_frames_between_ports_by_streams() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("p0.sock");
+    let passive = format!("punix:{}", socket.display());
+    let active = format!("unix:{}", socket.display());
+    block_on(async {
+        let ports = DummyPorts::default();
+        let mut server = ports.open("p0", "dummy");
+        let mut clients = [ports.open("p1", "dummy"), ports.open("p2", "dummy")];
+        // The client that comes first has to try again.
+        clients[0].set_options(&map(&[("stream", &active)])).unwrap();
+        assert_eq!(ports.get("p1").unwrap().is_connected(), Some(false));
+        tokio::task::yield_now().await;
+        server.set_options(&map(&[("pstream", &passive)])).unwrap();
+        clients[1].set_options(&map(&[("stream", &active)])).unwrap();
+        assert_eq!(server.options(), map(&[("pstream", &passive)]));
+        assert_eq!(clients[1].options(), map(&[("stream", &active)]));
+        let [p0, p1, p2] = ["p0", "p1", "p2"].map(|name| ports.get(name).unwrap());
+        until(|| p1.is_connected() == Some(true) && p2.is_connected() == Some(true)).await;
+        assert_eq!(p0.is_connected(), None);
+
+        p1.send(0, &[1; 14]).unwrap();
+        assert_eq!(next_frame(&ports, "p0").await, vec![1; 14]);
+        p2.send(0, &[2; 1514]).unwrap();
+        assert_eq!(next_frame(&ports, "p0").await, vec![2; 1514]);
+        // The server cannot know of a stream before it has accepted it, which it has by now.
+        p0.send(0, &[3; 60]).unwrap();
+        p0.send(0, &[4; 60]).unwrap();
+        for name in ["p1", "p2"] {
+            assert_eq!(next_frame(&ports, name).await, vec![3; 60]);
+            assert_eq!(next_frame(&ports, name).await, vec![4; 60]);
+        }
+
+        // The same options leave the connection alone; others end it.
+        clients[0].set_options(&map(&[("stream", &active), ("ifindex", "5")])).unwrap();
+        assert_eq!(p1.is_connected(), Some(true));
+        server.set_options(&map(&[])).unwrap();
+        assert!(!socket.exists());
+        until(|| p1.is_connected() == Some(false) && p2.is_connected() == Some(false)).await;
+        server.set_options(&map(&[("pstream", &passive)])).unwrap();
+        until(|| p1.is_connected() == Some(true) && p2.is_connected() == Some(true)).await;
+    });
+    assert!(!socket.exists());
+}
+
+#[test]
+fn drops_peers_that_do_not_send_frames() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("tcp:{}", listener.local_addr().unwrap());
+        let (ports, mut port) = open("dummy");
+        port.set_options(&map(&[("stream", &address)])).unwrap();
+        for garbage in [&[0, 13][..], &[0], &[0, 14, 1]] {
+            let (mut peer, _) = listener.accept().await.unwrap();
+            peer.write_all(&[0, 14]).await.unwrap();
+            peer.write_all(&[7; 14]).await.unwrap();
+            peer.write_all(garbage).await.unwrap();
+            peer.shutdown().await.unwrap();
+            assert_eq!(next_frame(&ports, "p1").await, vec![7; 14]);
+            assert_eq!(peer.read(&mut [0]).await.unwrap(), 0);
+        }
+        assert_eq!(ports.get("p1").unwrap().receive(0), None);
+    });
+}
+
+#[test]
+fn streams_that_do_not_read_lose_frames() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("p1.sock");
+    block_on(async {
+        let (ports, mut port) = open("dummy");
+        let shared = ports.get("p1").unwrap();
+        port.set_options(&map(&[("pstream", &format!("punix:{}", socket.display()))])).unwrap();
+        let lost = STREAM_FULL.get();
+        shared.send(0, &[0; 60]).unwrap();
+        assert_eq!(STREAM_FULL.get(), lost);
+        let _peer = tokio::net::UnixStream::connect(&socket).await.unwrap();
+        // Nothing is written before the next await.
+        until(|| {
+            shared.send(0, &[0; 60]).unwrap();
+            STREAM_FULL.get() > lost
+        })
+        .await;
+    });
+}
+
+#[test]
+fn refuses_streams_that_cannot_be_opened() {
+    let (_ports, mut port) = open("dummy");
+    block_on(async {
+        assert_eq!(
+            port.set_options(&map(&[("pstream", "punix:/nonexistent/p1")]))
+                .unwrap_err()
+                .to_string(),
+            "p1: could not open stream (No such file or directory)"
+        );
+        assert_eq!(port.options(), map(&[]));
+    });
+}
