@@ -4,3 +4,4 @@
 pub mod clock;
 pub mod coverage;
 pub mod packet;
+pub mod wire;
