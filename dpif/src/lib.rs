@@ -1,1 +1,4 @@
-//! Placeholder crate documentation.
+//! The datapath: what is looked up for a packet, how, and what is done to it. It knows no
+//! OpenFlow rules and no configuration database.
+
+pub mod flow;
