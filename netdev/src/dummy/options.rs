@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::address::Address;
 use crate::offload::TransmitOffloads;
+use crate::packet::{Checksum, Descriptor, Layer};
 use crate::port::PortError;
 
 /// Most receive or transmit queues of a `dummy-pmd` port.
@@ -118,6 +119,29 @@ impl Options {
             shown.insert("numa_id".to_owned(), self.queues.numa_node.to_string());
         }
         shown
+    }
+
+    /// Claims about the checksums of a received packet what the options say.
+    pub(super) fn mark_received(&self, descriptor: &mut Descriptor) {
+        for (layer, good, bad, partial) in [
+            (
+                Layer::Ip,
+                "ol_ip_rx_csum_set_good",
+                "ol_ip_rx_csum_set_bad",
+                "ol_ip_rx_csum_set_partial",
+            ),
+            (
+                Layer::Transport,
+                "ol_l4_rx_csum_set_good",
+                "ol_l4_rx_csum_set_bad",
+                "ol_l4_rx_csum_set_partial",
+            ),
+        ] {
+            let claims =
+                [(good, Checksum::Good), (bad, Checksum::Bad), (partial, Checksum::Partial)];
+            let claim = claims.into_iter().find(|(key, _)| self.offload.contains(key));
+            descriptor.set_checksum(layer, claim.map_or(Checksum::Unknown, |(_, state)| state));
+        }
     }
 
     /// The offloads that the port announces.
