@@ -18,11 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
+use crate::checksum;
 use crate::coverage::Counter;
 use crate::errno;
 use crate::ethernet_address::EthernetAddress;
 use crate::offload::TransmitOffloads;
-use crate::packet::{Batch, FramePool, PacketMut};
+use crate::packet::{Batch, FramePool, PacketMut, Segmentation};
 use crate::pcap::PcapWriter;
 use crate::port::{Port, PortError};
 use crate::queue::{RxQueue, SendReport, TxQueue};
@@ -234,7 +235,7 @@ impl Dummy {
         }
         queue.take();
         if let Some(mut packet) = batch.get_mut(last) {
-            state.options.mark_received(packet.descriptor_mut());
+            state.options.mark_received(&mut packet);
         }
         Ok(1)
     }
@@ -243,15 +244,21 @@ impl Dummy {
     /// for an address of the port is answered on receive queue 0. `frame` is overwritten.
     fn send(&self, queue: usize, packet: &mut PacketMut<'_>, frame: &mut Vec<u8>) -> SendReport {
         let mut state = self.lock();
-        frame.clear();
-        packet.view().segments().for_each(|segment| frame.extend(segment));
-        let Some(ether_type) = frame.get(12..14) else {
+        let mut scratch = [0; 2];
+        let Some(ether_type) = packet.view().header(12, 2, &mut scratch) else {
             return SendReport { invalid: 1, ..SendReport::default() };
         };
         let tag = if ether_type == VLAN_ETHER_TYPE { VLAN_TAG_LENGTH } else { 0 };
-        if frame.len() > state.mtu as usize + ETHERNET_HEADER_LENGTH + tag {
+        let is_large = packet.view().descriptor().segmentation != Segmentation::None;
+        let longest = state.mtu as usize + ETHERNET_HEADER_LENGTH + tag;
+        if packet.view().len() > longest && !is_large {
             return SendReport { mtu_exceeded: 1, ..SendReport::default() };
         }
+        if checksum::finish(packet, state.options.omitted_offloads()).is_err() {
+            return SendReport { invalid: 1, ..SendReport::default() };
+        }
+        frame.clear();
+        packet.view().segments().for_each(|segment| frame.extend(segment));
         if let Some(counters) = state.transmitted.get_mut(queue) {
             counters.count(frame);
         }

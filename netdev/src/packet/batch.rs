@@ -24,6 +24,11 @@ impl Batch {
         Self { pool: Arc::clone(pool), frames: [const { None }; BATCH_SIZE], len: 0 }
     }
 
+    /// The pool whose packets go into the batch.
+    pub fn pool(&self) -> &Arc<FramePool> {
+        &self.pool
+    }
+
     /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
