@@ -1,0 +1,3 @@
+//! Caches in front of the classifier.
+
+pub(crate) mod signature;

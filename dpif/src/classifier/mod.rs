@@ -1,0 +1,3 @@
+//! The classifier.
+
+mod index;
