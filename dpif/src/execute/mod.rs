@@ -271,3 +271,6 @@ fn symmetric(key: &FlowKey) -> FlowKey {
     both.tp_dst.set(0);
     both
 }
+
+#[cfg(test)]
+mod tests;

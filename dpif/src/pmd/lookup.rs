@@ -166,6 +166,11 @@ impl Lookup {
         wanted & !hits
     }
 
+    /// Simple match for packets of a port, if that is all it takes.
+    pub(crate) fn simple(&self, port: PortNumber) -> Option<&SimpleMatch> {
+        self.ports.get(port).map(|in_port| &in_port.simple).filter(|simple| simple.is_on())
+    }
+
     /// Finds the flow of one packet in the classifier alone.
     pub(crate) fn find_one(&self, port: PortNumber, key: &PacketKey) -> Option<u32> {
         self.ports.get(port)?.classifier.find_one(&self.flows, self.seed, key)
