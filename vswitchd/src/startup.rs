@@ -207,8 +207,7 @@ fn database_remotes(args: &Args, directories: &Directories) -> Result<Vec<Remote
 
 fn counters() -> Vec<&'static Counter> {
     let own = [&server::RECEIVED, &server::REPLIED, &daemon::RECONFIGURED];
-    let lower = [netdev::COVERAGE, dpif::COVERAGE];
-    lower.into_iter().flatten().copied().chain(own).collect()
+    netdev::COVERAGE.iter().copied().chain(dpif::coverage()).chain(own).collect()
 }
 
 /// The TLS settings of the command line, if there are any.

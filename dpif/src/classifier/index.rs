@@ -232,6 +232,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn finds_what_a_set_holds(
             operations in prop::collection::vec((any::<bool>(), 1..600u32), 1..1500),
