@@ -25,6 +25,7 @@ impl Batch {
     }
 
     /// The pool whose packets go into the batch.
+    #[inline]
     pub fn pool(&self) -> &Arc<FramePool> {
         &self.pool
     }
@@ -107,12 +108,6 @@ impl Batch {
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         Drain { batch: self, next: 0 }
-    }
-
-    /// The pool of the packets.
-    #[inline]
-    pub fn pool(&self) -> &Arc<FramePool> {
-        &self.pool
     }
 
     /// Drops every packet, all at once.
