@@ -1,5 +1,6 @@
 //! The OpenFlow protocol as bytes and typed values: a codec without sockets, tables or threads.
 
+pub mod action;
 pub mod error;
 pub mod field;
 mod field_table;
@@ -9,6 +10,7 @@ pub mod kind;
 mod match_fixed;
 pub mod oxm;
 pub mod port;
+mod property;
 pub mod slot;
 pub mod value;
 pub mod version;
