@@ -8,6 +8,7 @@ pub mod flow_match;
 pub mod header;
 pub mod kind;
 mod match_fixed;
+pub mod message;
 pub mod oxm;
 pub mod port;
 mod property;

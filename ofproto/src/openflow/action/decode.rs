@@ -67,7 +67,7 @@ pub(super) fn read_nested(
     outer: Outer,
     depth: usize,
 ) -> Result<Vec<Action>, OfError> {
-    if len % ALIGN != 0 {
+    if !len.is_multiple_of(ALIGN) {
         return Err(OfError::BadRequestLen);
     }
     let mut body = reader.with_error(OfError::BadRequestLen).sub(len)?;
@@ -81,7 +81,7 @@ pub(super) fn read_nested(
 ///
 /// # Errors
 /// The error that Open vSwitch replies with.
-pub(crate) fn read_list(
+pub(super) fn read_list(
     reader: &mut Reader<'_>,
     context: &DecodeContext<'_>,
 ) -> Result<Vec<Action>, OfError> {

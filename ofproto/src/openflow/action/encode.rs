@@ -145,7 +145,8 @@ fn put(out: &mut Vec<u8>, version: Version, action: &Action) {
         Action::SetQueue(queue) => number(out, Raw::SetQueue, 4, u64::from(*queue)),
         Action::PopQueue => plain(out, Raw::PopQueue),
         Action::FinTimeout { idle, hard } => {
-            number(out, Raw::FinTimeout, 4, u64::from(*idle) << 16 | u64::from(*hard));
+            let [idle, hard] = [idle.to_be_bytes(), hard.to_be_bytes()];
+            raw::put(out, version, Raw::FinTimeout, &[idle, hard].concat());
         }
         Action::Resubmit { in_port, table: 255, short: true, .. } => {
             number(out, Raw::Resubmit, 2, u64::from(in_port.0));

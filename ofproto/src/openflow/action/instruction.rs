@@ -84,7 +84,7 @@ pub(crate) fn read_instructions(
         let len = reader.len();
         return read_actions(reader, len, context, Instruction::ALL);
     }
-    if reader.len() % 8 != 0 {
+    if !reader.len().is_multiple_of(8) {
         return Err(OfError::BadInstructionLen);
     }
     let mut found: [Option<Reader<'_>>; Instruction::ALL.len()] = [const { None }; 6];
