@@ -3,3 +3,18 @@
 
 pub mod clock;
 pub mod coverage;
+pub mod dummy;
+pub mod errno;
+pub mod ethernet_address;
+pub mod features;
+pub mod linux;
+pub mod offload;
+pub mod packet;
+mod patch;
+pub mod pcap;
+pub mod port;
+pub mod registry;
+pub mod statistics;
+
+/// The event counters of this crate.
+pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];

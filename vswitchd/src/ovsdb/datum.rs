@@ -1,6 +1,7 @@
 //! Datums: the values of columns, each a set of atoms or a map between atoms.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -44,6 +45,18 @@ impl<T: Into<Atom>> From<T> for Datum {
     /// A scalar.
     fn from(value: T) -> Self {
         Self(Content::Set(Arc::new([value.into()])))
+    }
+}
+
+impl From<BTreeSet<Atom>> for Datum {
+    fn from(atoms: BTreeSet<Atom>) -> Self {
+        Self::sorted_set(atoms.into_iter().collect())
+    }
+}
+
+impl From<BTreeMap<Atom, Atom>> for Datum {
+    fn from(pairs: BTreeMap<Atom, Atom>) -> Self {
+        Self::sorted_map(pairs.into_iter().collect())
     }
 }
 
@@ -166,7 +179,16 @@ impl Datum {
         self.as_set().iter().chain(self.as_map().iter().map(|(key, _)| key))
     }
 
-    fn values(&self) -> impl Iterator<Item = &Atom> {
+    /// Every UUID in a set, or in the keys and values of a map.
+    pub fn uuids(&self) -> impl Iterator<Item = Uuid> {
+        self.as_set()
+            .iter()
+            .chain(self.as_map().iter().flat_map(|(key, value)| [key, value]))
+            .filter_map(Atom::as_uuid)
+    }
+
+    /// The values of a map, in the order of their keys.
+    pub fn values(&self) -> impl Iterator<Item = &Atom> {
         self.as_map().iter().map(|(_, value)| value)
     }
 
@@ -237,6 +259,19 @@ impl Datum {
         }
     }
 
+    /// `self` without the atoms or pairs for which `keep`, called with the atom or the key and
+    /// value, is false.
+    pub fn retain(&self, keep: impl Fn(&Atom, Option<&Atom>) -> bool) -> Self {
+        match &self.0 {
+            Content::Set(atoms) => {
+                Self::sorted_set(atoms.iter().filter(|atom| keep(atom, None)).cloned().collect())
+            }
+            Content::Map(pairs) => Self::sorted_map(
+                pairs.iter().filter(|(key, value)| keep(key, Some(value))).cloned().collect(),
+            ),
+        }
+    }
+
     /// The difference that turns `self` into `new`, for a column of the given type: where a
     /// column can have several elements the elements that are only in one of the two and the
     /// pairs whose value changed (with the new value), else `new` itself. Applying a difference
@@ -274,17 +309,6 @@ impl Datum {
                 Self::sorted_map(changed)
             }
         }
-    }
-
-    /// Every UUID in a set, or in the keys and values of a map.
-    pub fn uuids(&self) -> impl Iterator<Item = Uuid> {
-        self.as_set()
-            .iter()
-            .chain(self.as_map().iter().flat_map(|(key, value)| [key, value]))
-            .filter_map(|atom| match atom {
-                Atom::Uuid(uuid) => Some(*uuid),
-                _ => None,
-            })
     }
 
     /// Reads a `<value>` of a column of the given type and checks it against the constraints of

@@ -3,8 +3,14 @@
 pub mod atom;
 pub mod client;
 pub mod column_type;
+pub mod condition;
+pub mod database;
 pub mod datum;
 pub mod error;
+pub mod mutation;
 pub mod named_uuid;
 pub mod object;
+pub mod operation;
+pub mod row;
 pub mod schema;
+pub mod transaction;

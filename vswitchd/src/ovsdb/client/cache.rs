@@ -226,6 +226,11 @@ impl Cache {
         })
     }
 
+    /// The number of values in the copy, over all tables, rows and columns.
+    pub fn cells(&self) -> usize {
+        self.tables.values().map(|table| table.rows.len() * table.columns.len()).sum()
+    }
+
     /// The only row of a table that has at most one.
     pub fn singleton(&self, table: &str) -> Option<Row<'_>> {
         self.rows(table).next()

@@ -149,6 +149,11 @@ impl Client {
         self.session.is_contended()
     }
 
+    /// The number of transactions whose outcome is not known yet.
+    pub fn outstanding(&self) -> usize {
+        self.session.outstanding()
+    }
+
     /// Sends what of a transaction differs from the copy. Its outcome comes as an event.
     pub fn commit(&mut self, transaction: &Transaction) -> TransactionId {
         self.session.commit(transaction)

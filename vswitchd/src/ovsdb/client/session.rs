@@ -118,6 +118,10 @@ impl Session {
         &self.cache
     }
 
+    pub(super) fn outstanding(&self) -> usize {
+        self.transactions.len()
+    }
+
     pub(super) fn has_contents(&self) -> bool {
         self.has_contents
     }

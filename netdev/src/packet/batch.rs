@@ -1,0 +1,134 @@
+//! Up to 32 packets on their way together.
+
+use std::sync::Arc;
+
+use super::memory::Frame;
+use super::{FramePool, Packet, PacketMut, PacketRef};
+
+/// Most packets of a batch.
+pub const BATCH_SIZE: usize = 32;
+
+/// An ordered batch of packets from one pool. It owns their frames and returns what is left in it
+/// when dropped, all at once.
+#[derive(Debug)]
+pub struct Batch {
+    pool: Arc<FramePool>,
+    /// The first `len` places are taken, the others are not.
+    frames: [Option<Frame>; BATCH_SIZE],
+    len: usize,
+}
+
+impl Batch {
+    /// An empty batch for packets of `pool`.
+    pub fn new(pool: &Arc<FramePool>) -> Self {
+        Self { pool: Arc::clone(pool), frames: [const { None }; BATCH_SIZE], len: 0 }
+    }
+
+    /// Number of packets.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no packet.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Packets that still fit.
+    #[inline]
+    pub fn room(&self) -> usize {
+        BATCH_SIZE - self.len
+    }
+
+    /// Appends up to `count` empty packets and returns how many: fewer when the batch gets full
+    /// or the pool runs out of frames.
+    #[inline]
+    pub fn fill(&mut self, count: usize) -> usize {
+        let end = BATCH_SIZE.min(self.len.saturating_add(count));
+        let added = self.pool.take(&mut self.frames[self.len..end]);
+        self.len += added;
+        added
+    }
+
+    /// Appends a packet. Gives it back when the batch is full or the packet is from another pool.
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.len == BATCH_SIZE || !Arc::ptr_eq(packet.pool(), &self.pool) {
+            return Err(packet);
+        }
+        self.frames[self.len] = packet.into_frame();
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes out packet `index`; those behind it move up.
+    pub fn remove(&mut self, index: usize) -> Option<Packet> {
+        if index >= self.len {
+            return None;
+        }
+        let frame = self.frames[index].take();
+        self.frames[index..self.len].rotate_left(1);
+        self.len -= 1;
+        frame.map(|frame| Packet::from_frame(&self.pool, frame))
+    }
+
+    /// Moves as many packets as fit to the end of `to`, from the front and in order, and returns
+    /// how many: none when `to` is for another pool.
+    #[inline]
+    pub fn move_to(&mut self, to: &mut Self) -> usize {
+        if !Arc::ptr_eq(&self.pool, &to.pool) {
+            return 0;
+        }
+        let moved = self.len.min(to.room());
+        let from = self.frames[..moved].iter_mut();
+        for (place, frame) in to.frames[to.len..].iter_mut().zip(from) {
+            *place = frame.take();
+        }
+        to.len += moved;
+        self.frames[..self.len].rotate_left(moved);
+        self.len -= moved;
+        moved
+    }
+
+    /// Drops every packet, all at once.
+    #[inline]
+    pub fn clear(&mut self) {
+        let frames = self.frames[..self.len].iter_mut().filter_map(Option::take);
+        self.pool.give_back(frames);
+        self.len = 0;
+    }
+
+    /// Packet `index`.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<PacketRef<'_>> {
+        let frame = self.frames.get(index)?.as_ref()?;
+        Some(PacketRef::new(&self.pool, frame))
+    }
+
+    /// Packet `index`, for changing it.
+    #[inline]
+    pub fn get_mut(&mut self, index: usize) -> Option<PacketMut<'_>> {
+        let frame = self.frames.get_mut(index)?.as_mut()?;
+        Some(PacketMut::new(&self.pool, frame))
+    }
+
+    /// The packets in order.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = PacketRef<'_>> {
+        self.frames[..self.len].iter().flatten().map(|frame| PacketRef::new(&self.pool, frame))
+    }
+
+    /// The packets in order, for changing them.
+    #[inline]
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = PacketMut<'_>> {
+        let frames = self.frames[..self.len].iter_mut().flatten();
+        frames.map(|frame| PacketMut::new(&self.pool, frame))
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

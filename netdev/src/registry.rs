@@ -1,0 +1,163 @@
+//! The port types that exist, and how a port of each is opened.
+
+use rustix::io::Errno;
+
+use crate::dummy::DummyPorts;
+use crate::linux::links::Links;
+use crate::linux::port::KernelPort;
+use crate::patch::PatchPort;
+use crate::port::{Port, PortError};
+
+/// Which ports are dummies (option `--enable-dummy` of the daemon).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DummyMode {
+    /// None; the dummy types do not exist.
+    Disabled,
+    /// Those of the dummy types.
+    Enabled,
+    /// Also those of type `system`.
+    OverrideSystem,
+    /// All but patches.
+    OverrideAll,
+}
+
+/// Types that exist always, sorted.
+const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+/// Types that exist where dummies are enabled, sorted.
+const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
+
+/// Opens ports by name and type.
+#[derive(Debug)]
+pub struct Registry {
+    mode: DummyMode,
+    dummies: DummyPorts,
+    links: Links,
+}
+
+impl Registry {
+    /// A registry with the port types that `mode` calls for.
+    pub fn new(mode: DummyMode) -> Self {
+        Self { mode, dummies: DummyPorts::default(), links: Links::default() }
+    }
+
+    /// Which ports are dummies.
+    pub fn mode(&self) -> DummyMode {
+        self.mode
+    }
+
+    /// The names of the port types, sorted (column `iface_types` of table `Open_vSwitch`).
+    pub fn types(&self) -> Vec<&'static str> {
+        let mut types = TYPES.to_vec();
+        if self.mode != DummyMode::Disabled {
+            types.extend(DUMMY_TYPES);
+        }
+        types.sort_unstable();
+        types
+    }
+
+    /// The open dummy ports.
+    pub fn dummies(&self) -> &DummyPorts {
+        &self.dummies
+    }
+
+    /// The kernel's links, which the daemon is to [watch](Links::watch).
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Opens port `name` of type `port_type`, where an empty type means `system`. Dropping the
+    /// port closes it.
+    ///
+    /// # Errors
+    /// When the type does not exist, or the device cannot be opened or created.
+    pub fn open(&self, name: &str, port_type: &str) -> Result<Box<dyn Port>, PortError> {
+        if name.is_empty() {
+            return Err(PortError::Open { port: name.to_owned(), errno: Errno::INVAL });
+        }
+        let port_type = if port_type.is_empty() { "system" } else { port_type };
+        if self.is_dummy(port_type) {
+            return Ok(Box::new(self.dummies.open(name, port_type)));
+        }
+        match port_type {
+            "internal" => Ok(Box::new(KernelPort::open_internal(&self.links, name)?)),
+            "system" => Ok(Box::new(KernelPort::open_system(&self.links, name)?)),
+            "tap" => Ok(Box::new(KernelPort::open_tap(&self.links, name)?)),
+            "patch" => Ok(Box::new(PatchPort::open(name)?)),
+            _ => {
+                tracing::warn!(
+                    target: "netdev",
+                    "could not create netdev {name} of unknown type {port_type}"
+                );
+                Err(PortError::UnknownType {
+                    port: name.to_owned(),
+                    port_type: port_type.to_owned(),
+                })
+            }
+        }
+    }
+
+    /// Whether ports of type `port_type` are dummies.
+    fn is_dummy(&self, port_type: &str) -> bool {
+        let is_overridden = match self.mode {
+            DummyMode::Disabled => return false,
+            DummyMode::Enabled => false,
+            DummyMode::OverrideSystem => port_type == "system",
+            DummyMode::OverrideAll => port_type != "patch" && TYPES.contains(&port_type),
+        };
+        is_overridden || DUMMY_TYPES.contains(&port_type)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_types_sorted() {
+        assert_eq!(
+            Registry::new(DummyMode::Disabled).types(),
+            ["internal", "patch", "system", "tap"]
+        );
+        assert_eq!(
+            Registry::new(DummyMode::Enabled).types(),
+            ["dummy", "dummy-internal", "dummy-pmd", "internal", "patch", "system", "tap"]
+        );
+    }
+
+    #[test]
+    fn knows_dummies_only_where_enabled() {
+        let error = Registry::new(DummyMode::Disabled).open("p1", "dummy").err().unwrap();
+        assert_eq!(error.to_string(), "could not open network device p1 (unknown type \"dummy\")");
+        let registry = Registry::new(DummyMode::Enabled);
+        let port = registry.open("p1", "dummy-pmd").unwrap();
+        assert_eq!((port.name(), port.port_type()), ("p1", "dummy-pmd"));
+        assert_eq!(registry.dummies().get("p1").unwrap().name(), "p1");
+        drop(port);
+        assert!(registry.dummies().get("p1").is_none());
+    }
+
+    #[test]
+    fn overrides_types_by_dummies() {
+        let types = ["", "system", "internal", "tap", "patch", "dummy"];
+        for (mode, dummies) in [
+            (DummyMode::Enabled, vec!["dummy"]),
+            (DummyMode::OverrideSystem, vec!["system", "dummy"]),
+            (DummyMode::OverrideAll, vec!["system", "internal", "tap", "dummy"]),
+        ] {
+            let registry = Registry::new(mode);
+            let found: Vec<_> =
+                types.into_iter().filter(|port_type| registry.is_dummy(port_type)).collect();
+            assert_eq!(found, dummies);
+        }
+        let registry = Registry::new(DummyMode::OverrideSystem);
+        let port = registry.open("eth0", "").unwrap();
+        assert_eq!((port.port_type(), port.mtu()), ("system", Ok(1500)));
+        assert!(registry.dummies().get("eth0").is_some());
+    }
+
+    #[test]
+    fn refuses_an_empty_name() {
+        let error = Registry::new(DummyMode::Enabled).open("", "dummy").err().unwrap();
+        assert_eq!(error.to_string(), "could not open network device  (Invalid argument)");
+    }
+}
