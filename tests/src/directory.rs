@@ -5,13 +5,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
 /// The environment variables that place the files of OVS's programs and of ours.
 const PLACES: [&str; 5] =
     ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "OVS_PKGDATADIR"];
 
-/// A temporary directory for sockets, logs, pid files and databases, removed on drop.
+/// A temporary directory for sockets, logs, pid files and databases. Dropping it removes it, and
+/// kills every process that was started to work in it and still runs, however it detached.
 #[derive(Debug)]
 pub struct Directory {
     root: TempDir,
@@ -86,4 +88,34 @@ impl Directory {
         }
         command
     }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let variable = format!("OVS_RUNDIR={}", self.root().display());
+        // Again until none is left: one may have started another before it was killed.
+        while kill_with_variable(&variable) {}
+    }
+}
+
+/// Kills the processes that were started with a variable in their environment. Says whether
+/// there were any.
+fn kill_with_variable(variable: &str) -> bool {
+    let has_variable = |pid: Pid| {
+        let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
+        let environment = std::fs::read(path).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").expect("a readable /proc");
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut found = false;
+    for pid in numbers.filter_map(Pid::from_raw).filter(|pid| has_variable(*pid)) {
+        found = true;
+        // The number may be that of another process by now, but the handle stays with one.
+        let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        if has_variable(pid) {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+    found
 }

@@ -38,6 +38,33 @@ fn names(list: &[&str]) -> BTreeSet<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// What may appear on stderr before the daemon detaches: the list of OVS's test suite.
+const BEFORE_DETACHING: [&str; 8] = [
+    "|vlog|INFO|opened log file",
+    "|vswitchd|INFO|",
+    "|reconnect|INFO|",
+    "|ovs_numa|INFO|Discovered",
+    "|ofproto|INFO|using datapath ID",
+    "|ofproto|INFO|datapath ID changed to",
+    "|dpif_offload|INFO|Flow HW offload is enabled",
+    "|dpdk|INFO|DPDK Disabled",
+];
+
+#[test]
+fn says_little_before_detaching() {
+    let directory = Directory::new();
+    let mut command = directory.command(program("sluice-vswitchd"));
+    command.args(["--enable-dummy", "--disable-system", "--disable-system-route"]);
+    command.args(["--detach", "--no-chdir", "--pidfile", "--log-file"]);
+    let output = Output::of(command.args(["-vvconn", "-vofproto_dpif", "-vunixctl"]));
+    let daemon = Daemon::adopt(&directory, "sluice-vswitchd");
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:#?}");
+    for line in output.stderr.lines() {
+        assert!(BEFORE_DETACHING.iter().any(|text| line.contains(text)), "{line}");
+    }
+    daemon.stop();
+}
+
 #[test]
 fn detaches_once_configured() {
     let directory = Directory::new();
@@ -247,7 +274,7 @@ fn prints_version_and_help() {
 fn takes_the_name_it_is_called_by() {
     let directory = Directory::new();
     let server = OvsdbServer::start(&directory);
-    let mut daemon = Daemon::start_as(&directory, "ovs-vswitchd", &[]);
+    let mut daemon = Daemon::start_as(&directory, "ovs-vswitchd", &["-vconsole:off"]);
     let pid = daemon.running().pid();
     assert_eq!(directory.read("ovs-vswitchd.pid"), format!("{pid}\n"));
     assert_eq!(daemon.appctl(&["version"]).ok(), "ovs-vswitchd (Open vSwitch) 4.0.90\n");

@@ -8,9 +8,11 @@ use std::time::Duration;
 use netdev::clock;
 use netdev::coverage::Counter;
 use tracing::{error, info, warn};
+use uuid::Uuid;
 
 use crate::appctl::registry::{Handler, Output, Registry, Responder};
 use crate::appctl::server::{Request, Server};
+use crate::args::OVS_VERSION;
 use crate::bridge::Bridges;
 use crate::bridge::status::{self, Publisher};
 use crate::config::model::STATISTICS_INTERVAL;
@@ -22,6 +24,9 @@ use crate::log::Log;
 use crate::ovsdb::atom::Atom;
 use crate::ovsdb::client::{Client, Event, Outcome, Transaction, TransactionId};
 use crate::ovsdb::datum::Datum;
+use crate::ovsdb::open_vswitch;
+use crate::ovsdb::server::Server as DatabaseServer;
+use crate::system::System;
 
 /// Real time that other threads get between two steps of a long warp.
 const WARP_PAUSE: Duration = Duration::from_millis(10);
@@ -70,6 +75,8 @@ pub struct Daemon {
     pub bridges: Bridges,
     /// The database.
     pub database: Client,
+    /// The embedded database server, if the database is embedded.
+    pub embedded: Option<Rc<DatabaseServer>>,
     /// The move of the clock under way.
     pub warp: Option<Warp>,
     /// Set when the process is to end.
@@ -110,6 +117,8 @@ pub struct Parts {
     pub bridges: Bridges,
     /// The database.
     pub database: Client,
+    /// The embedded database server, if the database is embedded.
+    pub embedded: Option<DatabaseServer>,
     /// The process, which is to be told when the first configuration is applied and published.
     pub process: daemonize::Daemon,
 }
@@ -126,6 +135,7 @@ impl Daemon {
             coverage: Coverage::new(parts.counters),
             bridges: parts.bridges,
             database: parts.database,
+            embedded: parts.embedded.map(Rc::new),
             warp: None,
             exit: None,
             publisher: Publisher::default(),
@@ -258,7 +268,7 @@ impl Daemon {
                 if let Err(error) = self.process.ready() {
                     error!(target: "daemon_unix", "{error}");
                 }
-                info!(target: "bridge", "{}", self.version);
+                info!(target: "bridge", "{}", self.version.lines().next().unwrap_or_default());
                 self.report_unbuilt();
             }
         }
@@ -329,6 +339,12 @@ impl Daemon {
             transaction.set("Open_vSwitch", uuid, "datapath_types", datapath_types);
             let iface_types = names(self.bridges.registry().types());
             transaction.set("Open_vSwitch", uuid, "iface_types", iface_types);
+            if self.embedded.is_some() {
+                write_versions(uuid, &mut transaction);
+            }
+        } else if self.embedded.is_some() {
+            // Nobody else is there to make the one row that everything hangs on.
+            transaction.insert("Open_vSwitch");
         }
         self.writing_outcome = Some(self.database.commit(&transaction));
         if self.initialized {
@@ -346,4 +362,14 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Writes what the start scripts of Open vSwitch write where the database is not embedded.
+fn write_versions(root: Uuid, transaction: &mut Transaction) {
+    let System { name, version } = System::current();
+    let mut set = |column, text: &str| transaction.set("Open_vSwitch", root, column, text);
+    set("ovs_version", OVS_VERSION);
+    set("db_version", open_vswitch::VERSION);
+    set("system_type", &name);
+    set("system_version", &version);
 }

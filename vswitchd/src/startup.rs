@@ -29,6 +29,7 @@ use crate::exit::{Signals, terminate};
 use crate::log::Log;
 use crate::memory_lock;
 use crate::ovsdb::client::{Client, RemotesError, Settings, parse_remotes};
+use crate::ovsdb::server::{Server as DatabaseServer, ServerError, Settings as DatabaseSettings};
 
 /// Why the daemon cannot run.
 #[derive(Debug, Error)]
@@ -42,6 +43,9 @@ enum StartError {
     /// The control socket's name is unusable.
     #[error(transparent)]
     ControlSocketName(#[from] RemoteError),
+    /// The embedded database cannot be served.
+    #[error(transparent)]
+    DatabaseServer(ServerError),
     /// The database's name is unusable.
     #[error(transparent)]
     Database(#[from] RemotesError),
@@ -123,7 +127,8 @@ async fn serve(
         Some(Dummies::System) => DummyMode::OverrideSystem,
         Some(Dummies::Override) => DummyMode::OverrideAll,
     };
-    let commands = command::all(dummies != DummyMode::Disabled, false);
+    let embedded = embedded_server(args, directories)?;
+    let commands = command::all(dummies != DummyMode::Disabled, embedded.is_some());
     let commands = Rc::new(Registry::new(commands));
     let server = match control_socket(args, directories)? {
         Some(remote) => Some(Server::bind(&remote, Rc::clone(&commands)).await?),
@@ -146,6 +151,7 @@ async fn serve(
         counters: counters(),
         bridges,
         database,
+        embedded,
         process,
     });
     tokio::select! {
@@ -162,6 +168,28 @@ fn control_socket(args: &Args, directories: &Directories) -> Result<Option<Remot
         None => PathBuf::from(format!("{}.{}.ctl", args.program, std::process::id())),
     };
     Remote::parse(&format!("punix:{}", name.display()), None, &directories.run).map(Some)
+}
+
+/// The embedded database server: where no other is named and none answers on the usual socket.
+/// A program called like Open vSwitch's leaves the database to `ovsdb-server`, as that does.
+fn embedded_server(
+    args: &Args,
+    directories: &Directories,
+) -> Result<Option<DatabaseServer>, StartError> {
+    if args.remote().is_some() || args.program.starts_with("ovs-") {
+        return Ok(None);
+    }
+    let settings = DatabaseSettings {
+        database: args.db_file.clone().unwrap_or_else(|| directories.db.join("conf.db")),
+        remotes: vec![Remote::parse("punix:db.sock", None, &directories.run)?],
+        run_directory: directories.run.clone(),
+        sync: true,
+    };
+    match DatabaseServer::start(settings) {
+        Ok(server) => Ok(Some(server)),
+        Err(ServerError::InUse(_)) => Ok(None),
+        Err(error) => Err(StartError::DatabaseServer(error)),
+    }
 }
 
 fn database_remotes(args: &Args, directories: &Directories) -> Result<Vec<Remote>, RemotesError> {

@@ -369,3 +369,6 @@ impl<'a> Execution<'a, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -308,7 +308,7 @@ impl<'a> Transaction<'a> {
             let Some(limit) = base.schema().max_rows() else { continue };
             let inserted = changes.values().filter(|change| change.old.is_none()).count();
             let deleted = changes.values().filter(|change| change.new.is_none()).count();
-            let count = base.len() + inserted - deleted;
+            let count = base.row_count() + inserted - deleted;
             if inserted > 0 && count > limit as usize {
                 return Err(Error::new(
                     ErrorKind::ConstraintViolation,
@@ -508,3 +508,6 @@ fn english_list(items: &[String]) -> String {
         [head @ .., last] => format!("{}, and {last}", head.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;
