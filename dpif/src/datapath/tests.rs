@@ -406,7 +406,7 @@ proptest! {
             let group = (key.ipv4_dst.get() & bits) >> (32 - prefix);
             let mut wanted = mask(&[Field::InPort, Field::EthType]);
             wanted.ipv4_dst.set(bits);
-            let port = if group % 3 == 0 {
+            let port = if group.is_multiple_of(3) {
                 wanted.tp_dst.set(u16::MAX);
                 2 + u32::from(key.tp_dst.get() & 1)
             } else {

@@ -132,7 +132,7 @@ impl Pipeline {
         if depth == 0 && self.forward_simple(batch) {
             return;
         }
-        self.extract(batch, depth);
+        self.extract(batch, policy, depth);
         let missing = self.find(all, policy, depth);
         if missing == 0 && self.forward_together(batch) {
             return;
@@ -184,12 +184,21 @@ impl Pipeline {
         true
     }
 
-    /// Extracts the keys of a batch, and their hashes.
-    fn extract(&mut self, batch: &mut Batch, depth: u32) {
-        let Keys { keys, hashes, .. } = &mut self.keys;
-        for (mut packet, key) in batch.iter_mut().zip(keys.iter_mut()) {
+    /// Extracts the keys of a batch, and their hashes if need be.
+    fn extract(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
+        for (mut packet, key) in batch.iter_mut().zip(self.keys.keys.iter_mut()) {
             extract(&mut packet, None, self.vlan_limit, key);
         }
+        let port = PortNumber(self.keys.keys[0].key().in_port.get());
+        self.keys.is_hashed = depth > 0 || self.lookup.is_cached(port, policy);
+        if self.keys.is_hashed {
+            self.hash(batch, depth);
+        }
+    }
+
+    /// Computes the hashes of a batch, as far as devices have not.
+    fn hash(&mut self, batch: &mut Batch, depth: u32) {
+        let Keys { keys, hashes, .. } = &mut self.keys;
         for ((mut packet, key), hash) in batch.iter_mut().zip(keys.iter()).zip(hashes) {
             let descriptor = packet.descriptor_mut();
             *hash = descriptor.rss_hash().unwrap_or_else(|| {
@@ -261,7 +270,7 @@ impl Pipeline {
                 self.keys.flows[packet] = flow;
                 self.counters().megaflow_hits.add(1);
                 self.counters().subtables_visited.add(1);
-                self.lookup.remember(self.keys.hashes[packet], flow, policy);
+                self.remember(packet, flow, policy);
                 continue;
             }
             self.keys.flows[packet] = 0;
@@ -288,10 +297,17 @@ impl Pipeline {
             }
         };
         if let Some(flow) = installed {
-            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+            self.remember(packet, flow, policy);
         }
         self.counters().upcall_cycles.add(cpu::cycles().wrapping_sub(start));
         installed.is_some()
+    }
+
+    /// Lets the caches know the flow of a packet for which there was none.
+    fn remember(&mut self, packet: usize, flow: u32, policy: CachePolicy) {
+        if self.keys.is_hashed {
+            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+        }
     }
 
     /// Installs a flow, or gives the one that is there other actions; returns its number.
