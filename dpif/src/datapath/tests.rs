@@ -272,8 +272,8 @@ fn a_thread_that_fails_starts_again() {
     setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"first"));
     setup.wait();
     setup.datapath.flush_flows();
-    setup.ports[0].arrive(0, udp(1, 0xbad, [3, 4], b"fatal"));
-    setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"lost with it"));
+    let lost = [udp(1, 0xbad, [3, 4], b"fatal"), udp(1, 2, [3, 4], b"lost with it")];
+    setup.ports[0].arrive_together(0, lost);
     setup.wait();
     setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"last"));
     setup.wait();

@@ -153,11 +153,12 @@ impl Pipeline {
         let Some(first) = batch.get(0) else { return false };
         let port = PortNumber(first.descriptor().in_port);
         let Some(simple) = self.lookup.simple(port) else { return false };
-        let mut flags = [0; BATCH_SIZE];
+        let mut seen = [(0, 0); BATCH_SIZE];
         let (mut last, mut same_port) = (None, None);
         for (place, packet) in batch.iter().enumerate() {
             let Some((key, tcp_flags)) = SimpleKey::of_packet(&packet) else { return false };
-            flags[place % BATCH_SIZE] = tcp_flags;
+            // It is in one frame.
+            seen[place % BATCH_SIZE] = (packet.data().len() as u64, tcp_flags);
             let known = last.filter(|(other, _)| *other == key).map(|(_, flow)| flow);
             let Some(flow) = known.or_else(|| simple.find(key)) else { return false };
             if known.is_none() {
@@ -173,9 +174,9 @@ impl Pipeline {
             self.keys.flows[place % BATCH_SIZE] = flow;
         }
         let Some(port) = same_port else { return false };
-        for ((packet, &flow), &flags) in batch.iter().zip(&self.keys.flows).zip(&flags) {
+        for (&flow, (bytes, flags)) in self.keys.flows.iter().zip(seen).take(batch.len()) {
             if let Some((_, record)) = self.lookup.flows.hit(flow) {
-                record.count(1, packet.len() as u64, flags, self.now);
+                record.count(1, bytes, flags, self.now);
             }
         }
         let counters = self.statistics.counters();
