@@ -39,7 +39,12 @@ impl MemoryPort {
 
     /// Lets a frame arrive.
     pub(crate) fn arrive(&self, queue: usize, frame: Vec<u8>) {
-        self.received[queue].lock().unwrap().push_back(frame);
+        self.arrive_together(queue, [frame]);
+    }
+
+    /// Lets frames arrive that are received together.
+    pub(crate) fn arrive_together<const N: usize>(&self, queue: usize, frames: [Vec<u8>; N]) {
+        self.received[queue].lock().unwrap().extend(frames);
     }
 
     /// Takes the frames that were sent.

@@ -4,7 +4,6 @@ use netdev::packet::{Checksum, FramePool, Layer, VlanTag};
 use netdev::wire::checksum::crc32c;
 use netdev::wire::ethernet::MacAddress;
 use proptest::prelude::*;
-use zerocopy::IntoBytes;
 
 use super::*;
 use crate::action::Action;

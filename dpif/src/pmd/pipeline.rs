@@ -132,7 +132,7 @@ impl Pipeline {
         if depth == 0 && self.forward_simple(batch) {
             return;
         }
-        self.extract(batch, depth);
+        self.extract(batch, policy, depth);
         let missing = self.find(all, policy, depth);
         if missing == 0 && self.forward_together(batch) {
             return;
@@ -153,11 +153,12 @@ impl Pipeline {
         let Some(first) = batch.get(0) else { return false };
         let port = PortNumber(first.descriptor().in_port);
         let Some(simple) = self.lookup.simple(port) else { return false };
-        let mut flags = [0; BATCH_SIZE];
+        let mut seen = [(0, 0); BATCH_SIZE];
         let (mut last, mut same_port) = (None, None);
         for (place, packet) in batch.iter().enumerate() {
             let Some((key, tcp_flags)) = SimpleKey::of_packet(&packet) else { return false };
-            flags[place % BATCH_SIZE] = tcp_flags;
+            // It is in one frame.
+            seen[place % BATCH_SIZE] = (packet.data().len() as u64, tcp_flags);
             let known = last.filter(|(other, _)| *other == key).map(|(_, flow)| flow);
             let Some(flow) = known.or_else(|| simple.find(key)) else { return false };
             if known.is_none() {
@@ -173,9 +174,9 @@ impl Pipeline {
             self.keys.flows[place % BATCH_SIZE] = flow;
         }
         let Some(port) = same_port else { return false };
-        for ((packet, &flow), &flags) in batch.iter().zip(&self.keys.flows).zip(&flags) {
+        for (&flow, (bytes, flags)) in self.keys.flows.iter().zip(seen).take(batch.len()) {
             if let Some((_, record)) = self.lookup.flows.hit(flow) {
-                record.count(1, packet.len() as u64, flags, self.now);
+                record.count(1, bytes, flags, self.now);
             }
         }
         let counters = self.statistics.counters();
@@ -184,12 +185,21 @@ impl Pipeline {
         true
     }
 
-    /// Extracts the keys of a batch, and their hashes.
-    fn extract(&mut self, batch: &mut Batch, depth: u32) {
-        let Keys { keys, hashes, .. } = &mut self.keys;
-        for (mut packet, key) in batch.iter_mut().zip(keys.iter_mut()) {
+    /// Extracts the keys of a batch, and their hashes if need be.
+    fn extract(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
+        for (mut packet, key) in batch.iter_mut().zip(self.keys.keys.iter_mut()) {
             extract(&mut packet, None, self.vlan_limit, key);
         }
+        let port = PortNumber(self.keys.keys[0].key().in_port.get());
+        self.keys.is_hashed = depth > 0 || self.lookup.is_cached(port, policy);
+        if self.keys.is_hashed {
+            self.hash(batch, depth);
+        }
+    }
+
+    /// Computes the hashes of a batch, as far as devices have not.
+    fn hash(&mut self, batch: &mut Batch, depth: u32) {
+        let Keys { keys, hashes, .. } = &mut self.keys;
         for ((mut packet, key), hash) in batch.iter_mut().zip(keys.iter()).zip(hashes) {
             let descriptor = packet.descriptor_mut();
             *hash = descriptor.rss_hash().unwrap_or_else(|| {
@@ -261,7 +271,7 @@ impl Pipeline {
                 self.keys.flows[packet] = flow;
                 self.counters().megaflow_hits.add(1);
                 self.counters().subtables_visited.add(1);
-                self.lookup.remember(self.keys.hashes[packet], flow, policy);
+                self.remember(packet, flow, policy);
                 continue;
             }
             self.keys.flows[packet] = 0;
@@ -288,10 +298,17 @@ impl Pipeline {
             }
         };
         if let Some(flow) = installed {
-            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+            self.remember(packet, flow, policy);
         }
         self.counters().upcall_cycles.add(cpu::cycles().wrapping_sub(start));
         installed.is_some()
+    }
+
+    /// Lets the caches know the flow of a packet for which there was none.
+    fn remember(&mut self, packet: usize, flow: u32, policy: CachePolicy) {
+        if self.keys.is_hashed {
+            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+        }
     }
 
     /// Installs a flow, or gives the one that is there other actions; returns its number.
