@@ -91,6 +91,8 @@ pub struct Daemon {
     /// Those of which the devices appeared since the last reconciliation.
     appeared: BTreeSet<String>,
     reconcile: bool,
+    /// Whether ports that this thread polls may have more to receive.
+    poll_again: bool,
     /// Transactions under way, by what they write.
     writing_outcome: Option<TransactionId>,
     writing_state: Option<TransactionId>,
@@ -144,6 +146,7 @@ impl Daemon {
             present: BTreeSet::new(),
             appeared: BTreeSet::new(),
             reconcile: false,
+            poll_again: false,
             writing_outcome: None,
             writing_state: None,
             writing_statistics: None,
@@ -180,6 +183,8 @@ impl Daemon {
                 Some(request) = request => self.take_request(request),
                 () = warp_pause => self.warp_step(),
                 () = links.changed() => self.links_changed(),
+                () = self.bridges.arrival() => {}
+                () = std::future::ready(()), if self.poll_again => {}
                 () = clock::sleep_until(deadline) => {}
             }
             self.settle();
@@ -294,6 +299,7 @@ impl Daemon {
 
     /// Does all that is due, so that the next event finds everything in order.
     fn settle(&mut self) {
+        self.poll_again = self.bridges.poll();
         let now = clock::now();
         if self.sample_at <= now {
             self.coverage.sample();

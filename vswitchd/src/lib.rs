@@ -16,3 +16,4 @@ pub mod memory_lock;
 pub mod ovsdb;
 pub mod startup;
 pub mod system;
+pub mod topology;

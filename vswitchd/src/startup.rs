@@ -28,6 +28,7 @@ use crate::errno;
 use crate::exit::{Signals, terminate};
 use crate::log::Log;
 use crate::memory_lock;
+use crate::topology;
 use crate::ovsdb::client::{Client, RemotesError, Settings, parse_remotes};
 use crate::ovsdb::server::{Server as DatabaseServer, ServerError, Settings as DatabaseSettings};
 
@@ -148,8 +149,12 @@ async fn serve(
         monitored: columns::monitored(),
         lock: Some("ovs_vswitchd".to_owned()),
     });
-    let bridges =
-        Bridges::new(PortRegistry::new(dummies), args.disable_system, directories.run.clone());
+    let bridges = Bridges::new(
+        PortRegistry::new(dummies),
+        args.disable_system,
+        directories.run.clone(),
+        topology::discover(args.dummy_numa.as_deref()),
+    );
     let mut daemon = Daemon::new(Parts {
         version: version(&args.program),
         commands,

@@ -179,6 +179,11 @@ impl Datapath {
         self.kind
     }
 
+    /// How queues and poll threads are to come together.
+    pub fn pmd_settings(&self) -> &PmdSettings {
+        &self.settings
+    }
+
     /// Gives the port `name` a number. It carries packets from the next
     /// [`reconfigure`](Self::reconfigure) on.
     ///

@@ -1,13 +1,15 @@
 //! The bridges that exist, and how they come to be what the database asks for.
 
 mod address;
+mod datapaths;
+mod poller;
 pub mod reconcile;
 pub mod status;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use dpif::datapath::{Datapath, DatapathType};
+use dpif::datapath::{Datapath, DatapathType, Topology};
 use netdev::registry::{DummyMode, Registry};
 use ofproto::connection::Service;
 use ofproto::openflow::version::VersionSet;
@@ -15,6 +17,7 @@ use ofproto::port::PortNumber;
 use ofproto::switch::{Switch, SwitchPort};
 
 use crate::config::diff::{AppliedBridge, InterfaceName};
+use datapaths::SharedDatapath;
 
 /// All bridges, and the datapaths that they share.
 pub struct Bridges {
@@ -22,7 +25,8 @@ pub struct Bridges {
     /// Whether the datapath type `system`, and thus the default, is an error.
     system_disabled: bool,
     run_directory: PathBuf,
-    datapaths: BTreeMap<DatapathType, Datapath>,
+    topology: Topology,
+    datapaths: BTreeMap<DatapathType, SharedDatapath>,
     applied: BTreeMap<String, AppliedBridge>,
     switches: BTreeMap<String, Switch>,
     services: BTreeMap<String, Services>,
@@ -36,12 +40,19 @@ struct Services {
 }
 
 impl Bridges {
-    /// No bridges yet. `registry` opens ports; sockets go into `run_directory`.
-    pub fn new(registry: Registry, system_disabled: bool, run_directory: PathBuf) -> Self {
+    /// No bridges yet. `registry` opens ports; sockets go into `run_directory`; poll threads run
+    /// on the cores of `topology`.
+    pub fn new(
+        registry: Registry,
+        system_disabled: bool,
+        run_directory: PathBuf,
+        topology: Topology,
+    ) -> Self {
         Self {
             registry,
             system_disabled,
             run_directory,
+            topology,
             datapaths: BTreeMap::new(),
             applied: BTreeMap::new(),
             switches: BTreeMap::new(),
@@ -78,7 +89,7 @@ impl Bridges {
 
     /// The datapaths that bridges are on.
     pub fn datapaths(&self) -> impl Iterator<Item = &Datapath> {
-        self.datapaths.values()
+        self.datapaths.values().map(|shared| &shared.datapath)
     }
 
     /// The type of the datapath of bridge `name`.

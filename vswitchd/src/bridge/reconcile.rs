@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dpif::datapath::{Datapath, DatapathType};
+use dpif::datapath::DatapathType;
 use netdev::clock;
 use netdev::errno;
 use netdev::port::{Port, PortError};
@@ -15,6 +15,7 @@ use stream::Remote;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
+use super::datapaths::SharedDatapath;
 use super::{Bridges, Services, address};
 use crate::config::diff::{self, AppliedBridge, AppliedInterface, InterfaceName};
 use crate::config::model::{BridgeConfig, Config, InterfaceConfig};
@@ -65,6 +66,7 @@ impl Bridges {
         let used: BTreeSet<_> =
             self.applied.values().filter_map(|bridge| bridge.datapath).collect();
         self.datapaths.retain(|kind, _| used.contains(kind));
+        self.reconfigure_datapaths(&wanted.datapath);
     }
 
     /// Takes all bridges away. Devices that outlive the process go as well if `delete_devices`.
@@ -112,7 +114,7 @@ impl Bridges {
             .collect()
     }
 
-    fn fail_interface(&mut self, name: &InterfaceName, config: &InterfaceConfig, error: String) {
+    pub(super) fn fail_interface(&mut self, name: &InterfaceName, config: &InterfaceConfig, error: String) {
         let failed = AppliedInterface { config: config.clone(), number: None, error: Some(error) };
         if let Some(bridge) = self.applied.get_mut(&name.bridge) {
             bridge.interfaces.insert(name.interface.clone(), failed);
@@ -142,7 +144,8 @@ impl Bridges {
             |error| error!(target: "bridge", "failed to create bridge {name}: {error}"),
         );
         if let Ok(kind) = datapath {
-            self.datapaths.entry(kind).or_insert_with(|| Datapath::new(kind));
+            let topology = &self.topology;
+            self.datapaths.entry(kind).or_insert_with(|| SharedDatapath::new(kind, topology));
             let switch = Switch::new(name);
             self.switches.insert(name.to_owned(), switch);
         }
@@ -166,7 +169,7 @@ impl Bridges {
         self.services.remove(name);
     }
 
-    fn delete_interface(&mut self, name: &InterfaceName) {
+    pub(super) fn delete_interface(&mut self, name: &InterfaceName) {
         let Some(bridge) = self.applied.get_mut(&name.bridge) else { return };
         let Some(interface) = bridge.interfaces.remove(&name.interface) else { return };
         let Some(number) = interface.number else { return };
@@ -176,7 +179,7 @@ impl Bridges {
         );
         let datapath = bridge.datapath.and_then(|kind| self.datapaths.get_mut(&kind));
         if let (Some(switch), Some(datapath)) = (self.switches.get_mut(&name.bridge), datapath) {
-            switch.remove_port(number, datapath, clock::now());
+            switch.remove_port(number, &mut datapath.datapath, clock::now());
         }
     }
 
@@ -231,7 +234,7 @@ impl Bridges {
             return Err(None);
         };
         let request = config.number_request.or(hint);
-        let number = switch.add_port(port, request, datapath, clock::now()).map_err(|error| {
+        let number = switch.add_port(port, request, &mut datapath.datapath, clock::now()).map_err(|error| {
             let text = format!("could not add network device {interface} to ofproto ({error})");
             warn!(target: "bridge", limited = true, "{text}");
             Some(text)

@@ -17,9 +17,20 @@ pub fn monitored() -> Vec<MonitoredTable> {
             "system_version",
         ]),
         table("Bridge")
-            .read(&["datapath_type", "name", "other_config", "ports", "protocols"])
+            .read(&["datapath_type", "fail_mode", "name", "other_config", "ports", "protocols"])
             .write(&["datapath_id", "datapath_version"]),
-        table("Port").read(&["fake_bridge", "interfaces", "mac", "name"]),
+        table("Port").read(&[
+            "cvlans",
+            "fake_bridge",
+            "interfaces",
+            "mac",
+            "name",
+            "other_config",
+            "protected",
+            "tag",
+            "trunks",
+            "vlan_mode",
+        ]),
         table("Interface")
             .read(&["mac", "mtu_request", "name", "ofport_request", "options", "type"])
             .write(&[

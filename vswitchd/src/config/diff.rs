@@ -191,6 +191,9 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
+    use ofproto::port_settings::PortSettings;
+    use ofproto::switches::FailMode;
+
     use super::super::model::PortConfig;
 
     fn interface(id: u128, request: Option<u16>) -> InterfaceConfig {
@@ -209,6 +212,7 @@ mod tests {
             let port = PortConfig {
                 ethernet_address: None,
                 tag: None,
+                settings: PortSettings::default(),
                 fake_bridge: false,
                 interfaces: [((*name).to_owned(), interface.clone())].into(),
             };
@@ -219,6 +223,10 @@ mod tests {
             datapath_type: "dummy".to_owned(),
             datapath_id: None,
             ethernet_address: None,
+            fail_mode: FailMode::Standalone,
+            forwards_reserved: false,
+            mac_ageing: 300,
+            mac_table_size: 8192,
             protocols: Vec::new(),
             ports: ports.collect(),
         }

@@ -2,7 +2,9 @@
 //! applied and what is wanted.
 
 pub mod columns;
+mod datapath;
 pub mod diff;
 pub mod model;
 pub mod parse;
 pub mod unbuilt;
+mod vlan;

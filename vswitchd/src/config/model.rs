@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use netdev::ethernet_address::EthernetAddress;
+use dpif::datapath::PmdSettings;
+use dpif::pmd::Knobs;
 use ofproto::port::PortNumber;
+use ofproto::port_settings::PortSettings;
+use ofproto::switches::FailMode;
 use uuid::Uuid;
 
 /// How often statistics are written when `other_config:stats-update-interval` says nothing, and
@@ -16,14 +20,29 @@ pub const STATISTICS_INTERVAL: Duration = Duration::from_secs(5);
 pub struct Config {
     /// Time between two updates of the `statistics` columns.
     pub statistics_interval: Duration,
+    /// What concerns the datapaths as a whole.
+    pub datapath: DatapathConfig,
     /// The bridges by name.
     pub bridges: BTreeMap<String, BridgeConfig>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { statistics_interval: STATISTICS_INTERVAL, bridges: BTreeMap::new() }
+        Self {
+            statistics_interval: STATISTICS_INTERVAL,
+            datapath: DatapathConfig::default(),
+            bridges: BTreeMap::new(),
+        }
     }
+}
+
+/// Settings of all datapaths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatapathConfig {
+    /// How receive queues and poll threads come together.
+    pub pmd: PmdSettings,
+    /// Caches and output.
+    pub knobs: Knobs,
 }
 
 /// A `Bridge` row.
@@ -37,6 +56,15 @@ pub struct BridgeConfig {
     pub datapath_id: Option<u64>,
     /// `other_config:hwaddr`, when valid.
     pub ethernet_address: Option<EthernetAddress>,
+    /// What the bridge does while no controller gave it rules.
+    pub fail_mode: FailMode,
+    /// Whether it forwards packets to addresses reserved for protocols of bridges
+    /// (`other_config:forward-bpdu`).
+    pub forwards_reserved: bool,
+    /// After how many seconds of silence a station is forgotten (`other_config:mac-aging-time`).
+    pub mac_ageing: u64,
+    /// Most stations that are remembered (`other_config:mac-table-size`).
+    pub mac_table_size: usize,
     /// OpenFlow versions that connections may use; empty for the default.
     pub protocols: Vec<String>,
     /// The ports by name.
@@ -64,6 +92,8 @@ pub struct PortConfig {
     pub ethernet_address: Option<EthernetAddress>,
     /// `tag`.
     pub tag: Option<u16>,
+    /// How it takes part in switching.
+    pub settings: PortSettings,
     /// Whether the port stands for a whole VLAN bridge (`ovs-vsctl add-br NAME PARENT VLAN`).
     pub fake_bridge: bool,
     /// The interfaces by name.

@@ -9,10 +9,17 @@ use std::time::Duration;
 
 use netdev::ethernet_address::EthernetAddress;
 use ofproto::port::PortNumber;
+use ofproto::switches::FailMode;
 use uuid::Uuid;
 
+use super::{datapath, vlan};
 use super::model::{BridgeConfig, Config, InterfaceConfig, PortConfig, STATISTICS_INTERVAL};
 use crate::ovsdb::client::{Cache, Row, StringMap};
+
+/// Seconds after which a silent station is forgotten unless a bridge says otherwise.
+const MAC_AGEING: u64 = 300;
+/// Stations that a bridge remembers unless it says otherwise.
+const MAC_TABLE_SIZE: u64 = 8192;
 
 /// What the database asks for, and what came to light on the way.
 #[derive(Debug, Default)]
@@ -45,9 +52,9 @@ pub enum Severity {
     Error,
 }
 
-type Problems = BTreeSet<Problem>;
+pub(super) type Problems = BTreeSet<Problem>;
 
-fn report(problems: &mut Problems, severity: Severity, text: String) {
+pub(super) fn report(problems: &mut Problems, severity: Severity, text: String) {
     problems.insert(Problem { severity, text });
 }
 
@@ -57,6 +64,7 @@ pub fn parse(cache: &Cache) -> Parsed {
     let Some(root) = cache.singleton("Open_vSwitch") else { return parsed };
     let other_config = root.map("other_config");
     parsed.config.statistics_interval = statistics_interval(other_config, &mut parsed.problems);
+    parsed.config.datapath = datapath::parse(other_config, &mut parsed.problems);
     for row in cache.references(root, "bridges") {
         let name = row.string("name");
         if name.contains(['/', '\\']) {
@@ -109,6 +117,21 @@ fn parse_bridge(cache: &Cache, row: Row<'_>, parsed: &mut Parsed) -> BridgeConfi
     let ethernet_address = other_config
         .get("hwaddr")
         .and_then(|text| parse_address(text, &format!("{setting}:hwaddr"), problems));
+    let mut number = |key: &str, default: u64| {
+        let Some(text) = other_config.get(key) else { return default };
+        match text.parse() {
+            // 0 stands for the default, as on Open vSwitch.
+            Ok(0) => default,
+            Ok(number) => number,
+            Err(_) => {
+                let text = format!("{setting}:{key}=\"{text}\" is not a number; using {default}");
+                report(problems, Severity::Information, text);
+                default
+            }
+        }
+    };
+    let mac_ageing = number("mac-aging-time", MAC_AGEING);
+    let mac_table_size = usize::try_from(number("mac-table-size", MAC_TABLE_SIZE));
     let mut ports = BTreeMap::new();
     for port_row in cache.references(row, "ports") {
         let port_name = port_row.string("name");
@@ -124,6 +147,13 @@ fn parse_bridge(cache: &Cache, row: Row<'_>, parsed: &mut Parsed) -> BridgeConfi
         datapath_type: row.string("datapath_type").to_owned(),
         datapath_id,
         ethernet_address,
+        fail_mode: match row.optional_string("fail_mode") {
+            Some("secure") => FailMode::Secure,
+            _ => FailMode::Standalone,
+        },
+        forwards_reserved: other_config.get("forward-bpdu") == Some("true"),
+        mac_ageing,
+        mac_table_size: mac_table_size.unwrap_or(usize::MAX),
         protocols: row.strings("protocols").map(str::to_owned).collect(),
         ports,
     }
@@ -139,8 +169,10 @@ fn parse_port(cache: &Cache, bridge: &str, row: Row<'_>, parsed: &mut Parsed) ->
     let ethernet_address = row
         .optional_string("mac")
         .and_then(|text| parse_address(text, &format!("port {name}: mac"), &mut parsed.problems));
+    let settings = vlan::parse(row, &mut parsed.problems);
     PortConfig {
         ethernet_address,
+        settings,
         tag: row.optional_integer("tag").and_then(|tag| u16::try_from(tag).ok()),
         fake_bridge: row.boolean("fake_bridge"),
         interfaces,

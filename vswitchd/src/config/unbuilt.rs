@@ -14,7 +14,6 @@ const COLUMNS: [(&str, &[&str]); 4] = [
         &[
             "auto_attach",
             "controller",
-            "fail_mode",
             "flood_vlans",
             "flow_tables",
             "ipfix",
@@ -33,14 +32,8 @@ const COLUMNS: [(&str, &[&str]); 4] = [
             "bond_fake_iface",
             "bond_mode",
             "bond_updelay",
-            "cvlans",
             "lacp",
-            "other_config",
-            "protected",
             "qos",
-            "tag",
-            "trunks",
-            "vlan_mode",
         ],
     ),
     (
@@ -64,8 +57,24 @@ pub(super) fn columns(table: &str) -> &'static [&'static str] {
 }
 
 /// Keys of `other_config` that are acted upon, by table.
-const KEYS: [(&str, &[&str]); 2] =
-    [("Open_vSwitch", &["stats-update-interval"]), ("Bridge", &["datapath-id", "hwaddr"])];
+const KEYS: [(&str, &[&str]); 3] = [
+    (
+        "Open_vSwitch",
+        &[
+            "emc-insert-inv-prob",
+            "pmd-cpu-mask",
+            "pmd-rxq-assign",
+            "pmd-rxq-isolate",
+            "pmd-sleep-max",
+            "smc-enable",
+            "stats-update-interval",
+            "tx-flush-interval",
+            "vlan-limit",
+        ],
+    ),
+    ("Bridge", &["datapath-id", "forward-bpdu", "hwaddr", "mac-aging-time", "mac-table-size"]),
+    ("Port", &["priority-tags", "qinq-ethtype"]),
+];
 
 /// The settings in use that are not acted upon, as `Table.column` or `Table.other_config:key`.
 pub fn settings(cache: &Cache) -> BTreeSet<String> {

@@ -6,6 +6,7 @@ mod dummy;
 mod log;
 mod memory;
 mod ovsdb_server;
+mod pmd;
 mod process;
 mod time;
 
@@ -20,6 +21,7 @@ pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
         coverage::COMMANDS,
         memory::COMMANDS,
         datapath::COMMANDS,
+        pmd::COMMANDS,
     ];
     let instruments = dummies.then_some([dummy::COMMANDS, time::COMMANDS]);
     let database = embedded_database.then_some(ovsdb_server::COMMANDS);

@@ -1,0 +1,336 @@
+//! `dpif-netdev/*`: what the threads of the datapath do, and how well.
+
+use std::fmt::Write as _;
+
+use dpif::datapath::{Datapath, ThreadStatus};
+use dpif::pmd::statistics::{LOAD_INTERVAL, LOAD_INTERVALS, Snapshot};
+use netdev::cpu;
+use serde_json::{Value, json};
+
+use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
+use crate::daemon::Daemon;
+
+use super::command;
+
+const NO_DATAPATH: &str = "please specify an existing datapath";
+
+pub(super) const COMMANDS: &[Command] = &[
+    command(
+        "dpif-netdev/pmd-stats-show",
+        "[-pmd core] [dp]",
+        (0, 3),
+        Handler::Now(|daemon, call| show(daemon, call, stats_text)),
+    ),
+    command("dpif-netdev/pmd-stats-clear", "[-pmd core] [dp]", (0, 3), Handler::Now(clear)),
+    command(
+        "dpif-netdev/pmd-perf-show",
+        "[-nh] [-it iter-history-len] [-ms ms-history-len] [-pmd core] [dp]",
+        (0, 8),
+        Handler::Now(|daemon, call| show(daemon, call, performance_text)),
+    ),
+    command(
+        "dpif-netdev/pmd-rxq-show",
+        "[-pmd core] [-secs secs] [dp]",
+        (0, 5),
+        Handler::Now(show_queues),
+    ),
+    command("dpif-netdev/pmd-sleep-show", "[dp]", (0, 1), Handler::Now(show_sleeps)),
+];
+
+/// What the arguments of these commands choose.
+struct Choice<'a> {
+    datapath: &'a Datapath,
+    /// The core of the one thread that is asked for.
+    core: Option<u32>,
+    /// Seconds to look back.
+    seconds: Option<u64>,
+}
+
+impl Choice<'_> {
+    /// The chosen threads.
+    fn threads(&self) -> Vec<ThreadStatus> {
+        let threads = self.datapath.thread_status().into_iter();
+        threads
+            .filter(|thread| {
+                self.core.is_none_or(|core| thread.core.is_some_and(|own| own.core == core))
+            })
+            .collect()
+    }
+}
+
+fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
+    let mut arguments = call.arguments.iter().map(String::as_str);
+    let (mut core, mut seconds, mut name) = (None, None, None);
+    let number = |option: &str, text: Option<&str>| {
+        let text = text.ok_or_else(|| format!("{option} needs a number"))?;
+        text.parse::<u32>().map_err(|_| format!("{option}: \"{text}\" is not a number"))
+    };
+    while let Some(argument) = arguments.next() {
+        match argument {
+            "-pmd" => core = Some(number(argument, arguments.next())?),
+            "-secs" => seconds = Some(number(argument, arguments.next())?.into()),
+            "-it" | "-ms" => {
+                number(argument, arguments.next())?;
+            }
+            "-nh" => {}
+            _ => name = Some(argument),
+        }
+    }
+    let mut datapaths = daemon.bridges.datapaths();
+    let datapath = match name {
+        Some(name) => datapaths.find(|datapath| {
+            let kind = datapath.kind();
+            name == kind.datapath_name() || name == format!("{}@{}", kind.name(), kind.datapath_name())
+        }),
+        // Without a name, the only one is meant.
+        None => datapaths.next().filter(|_| datapaths.next().is_none()),
+    };
+    Ok(Choice { datapath: datapath.ok_or(NO_DATAPATH)?, core, seconds })
+}
+
+/// How a thread is called.
+fn title(thread: &ThreadStatus) -> String {
+    match thread.core {
+        Some(core) => format!("pmd thread numa_id {} core_id {}:", core.numa, core.core),
+        None => "main thread:".to_owned(),
+    }
+}
+
+fn show(daemon: &mut Daemon, call: &Call, text: fn(&ThreadStatus) -> String) -> Outcome {
+    let choice = choose(daemon, call)?;
+    let threads = choice.threads();
+    Ok(match call.format {
+        Format::Text => Output::Text(threads.iter().map(text).collect()),
+        Format::Json => Output::Json(threads.iter().map(status_json).collect()),
+    })
+}
+
+fn clear(daemon: &mut Daemon, call: &Call) -> Outcome {
+    choose(daemon, call)?.datapath.clear_statistics();
+    Ok(Output::none())
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The layout of Open vSwitch 3.x, which tells the cycles that a packet costs.
+fn stats_text(thread: &ThreadStatus) -> String {
+    let counters = &thread.counters;
+    let passes = counters.received + counters.recirculated;
+    let cycles = counters.idle_cycles + counters.busy_cycles;
+    let mut text = title(thread);
+    let mut line = |label: &str, value: String| {
+        let _ = write!(text, "\n  {label}: {value}");
+    };
+    line("packets received", counters.received.to_string());
+    line("packet recirculations", counters.recirculated.to_string());
+    line("avg. datapath passes per packet", format!("{:.2}", ratio(passes, counters.received)));
+    line("phwol hits", counters.mark_hits.to_string());
+    line("mfex opt hits", "0".to_owned());
+    line("simple match hits", counters.simple_hits.to_string());
+    line("emc hits", counters.exact_hits.to_string());
+    line("smc hits", counters.signature_hits.to_string());
+    line("megaflow hits", counters.megaflow_hits.to_string());
+    line(
+        "avg. subtable lookups per megaflow hit",
+        format!("{:.2}", ratio(counters.subtables_visited, counters.megaflow_hits)),
+    );
+    line("miss with success upcall", counters.upcalls.to_string());
+    line("miss with failed upcall", counters.lost_upcalls.to_string());
+    line(
+        "avg. packets per output batch",
+        format!("{:.2}", ratio(counters.sent, counters.sent_batches)),
+    );
+    if cycles > 0 {
+        let part = |part: u64| format!("{part} ({:.2}%)", ratio(part, cycles) * 100.0);
+        line("idle cycles", part(counters.idle_cycles));
+        line("processing cycles", part(counters.busy_cycles));
+    }
+    if cycles > 0 && counters.received > 0 {
+        let per_packet = |cycles: u64| {
+            format!("{:.2} ({cycles}/{})", ratio(cycles, counters.received), counters.received)
+        };
+        line("avg cycles per packet", per_packet(cycles));
+        line("avg processing cycles per packet", per_packet(counters.busy_cycles));
+    }
+    text + "\n"
+}
+
+/// The layout of Open vSwitch 4.0.
+fn performance_text(thread: &ThreadStatus) -> String {
+    let counters = &thread.counters;
+    let now = jiff::Zoned::now();
+    let seconds = thread.elapsed.as_secs_f64();
+    let mut text = format!(
+        "\nTime: {}\nMeasurement duration: {seconds:.3} s\n\n{}\n\n",
+        now.strftime("%H:%M:%S%.3f"),
+        title(thread)
+    );
+    let mut line = |label: &str, value: u64, note: String| {
+        let note = if note.is_empty() { note } else { format!("  ({note})") };
+        let _ = writeln!(text, "  {label:<18}{value:>12}{note}");
+    };
+    let percent = |part: u64, whole: u64, of: &str| {
+        let of = if of.is_empty() { String::new() } else { format!(" of {of}") };
+        format!("{:5.1} %{of}", ratio(part, whole) * 100.0)
+    };
+    let microseconds = |cycles: u64| cycles as f64 * 1e6 / cpu::cycles_per_second() as f64;
+    if thread.core.is_some() {
+        let Snapshot { idle_iterations, busy_iterations, sleep_iterations, .. } = *counters;
+        let iterations = idle_iterations + busy_iterations;
+        let used = counters.idle_cycles + counters.busy_cycles;
+        let total = (seconds * cpu::cycles_per_second() as f64) as u64;
+        let each = microseconds(used) / (iterations.max(1) as f64);
+        line("Iterations:", iterations, format!("{each:.2} us/it"));
+        line("- Used TSC cycles:", used, percent(used, total, "total cycles"));
+        line("- idle iterations:", idle_iterations, percent(counters.idle_cycles, used, "used cycles"));
+        line("- busy iterations:", busy_iterations, percent(counters.busy_cycles, used, "used cycles"));
+        line("- sleep iterations:", sleep_iterations, percent(sleep_iterations, iterations, "iterations"));
+        let slept = microseconds(counters.sleep_cycles);
+        let each = slept / (iterations.max(1) as f64);
+        line("Sleep time (us):", slept as u64, format!("{each:3.0} us/iteration avg."));
+    }
+    if counters.received == 0 {
+        line("Rx packets:", 0, String::new());
+    } else {
+        let passes = counters.received + counters.recirculated;
+        let rate = |packets: u64| packets as f64 / seconds.max(1e-9) / 1000.0;
+        let cost = ratio(counters.busy_cycles, counters.received);
+        line(
+            "Rx packets:",
+            counters.received,
+            format!("{:.0} Kpps, {cost:.0} cycles/pkt", rate(counters.received)),
+        );
+        let each = ratio(passes, counters.received);
+        line("Datapath passes:", passes, format!("{each:.2} passes/pkt"));
+        let share = |hits: u64| percent(hits, passes, "");
+        line("- PHWOL hits:", counters.mark_hits, share(counters.mark_hits));
+        line("- Simple Match hits:", counters.simple_hits, share(counters.simple_hits));
+        line("- EMC hits:", counters.exact_hits, share(counters.exact_hits));
+        line("- SMC hits:", counters.signature_hits, share(counters.signature_hits));
+        let visits = ratio(counters.subtables_visited, counters.megaflow_hits);
+        line(
+            "- Megaflow hits:",
+            counters.megaflow_hits,
+            format!("{}, {visits:.2} subtbl lookups/hit", share(counters.megaflow_hits)),
+        );
+        let each = microseconds(counters.upcall_cycles) / (counters.upcalls.max(1) as f64);
+        line(
+            "- Upcalls:",
+            counters.upcalls,
+            format!("{}, {each:.1} us/upcall", share(counters.upcalls)),
+        );
+        line("- Lost upcalls:", counters.lost_upcalls, share(counters.lost_upcalls));
+    }
+    if counters.sent == 0 {
+        line("Tx packets:", 0, String::new());
+        text.push('\n');
+    } else {
+        let rate = counters.sent as f64 / seconds.max(1e-9) / 1000.0;
+        line("Tx packets:", counters.sent, format!("{rate:.0} Kpps"));
+        let each = ratio(counters.sent, counters.sent_batches);
+        line("Tx batches:", counters.sent_batches, format!("{each:.2} pkts/batch"));
+    }
+    text
+}
+
+fn status_json(thread: &ThreadStatus) -> Value {
+    let Snapshot { received, recirculated, busy_cycles, idle_cycles, sleep_cycles, .. } =
+        thread.counters;
+    let counters = &thread.counters;
+    let core = thread.core.map(|core| json!({"core-id": core.core, "numa-id": core.numa}));
+    json!({
+        "thread": core.unwrap_or_else(|| json!("main")),
+        "seconds": thread.elapsed.as_secs_f64(),
+        "packets-received": received,
+        "packet-recirculations": recirculated,
+        "phwol-hits": counters.mark_hits,
+        "simple-match-hits": counters.simple_hits,
+        "emc-hits": counters.exact_hits,
+        "smc-hits": counters.signature_hits,
+        "megaflow-hits": counters.megaflow_hits,
+        "subtable-lookups": counters.subtables_visited,
+        "upcalls": counters.upcalls,
+        "lost-upcalls": counters.lost_upcalls,
+        "upcall-cycles": counters.upcall_cycles,
+        "packets-sent": counters.sent,
+        "batches-sent": counters.sent_batches,
+        "idle-cycles": idle_cycles,
+        "processing-cycles": busy_cycles,
+        "sleep-cycles": sleep_cycles,
+    })
+}
+
+fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let choice = choose(daemon, call)?;
+    let interval = LOAD_INTERVAL.as_secs();
+    let longest = interval * LOAD_INTERVALS as u64;
+    let seconds = choice.seconds.unwrap_or(longest).clamp(interval, longest);
+    let seconds = seconds.next_multiple_of(interval);
+    let intervals = (seconds / interval) as usize;
+    let capacity = cpu::cycles_per_second().saturating_mul(seconds);
+    let usage = |cycles: u64, known: bool| match known {
+        true => format!("{:2.0} %", ratio(cycles, capacity) * 100.0),
+        false => "NOT AVAIL".to_owned(),
+    };
+    let threads = choice.threads();
+    let polling = || threads.iter().filter(|thread| thread.core.is_some());
+    if call.format == Format::Json {
+        let threads = polling().map(|thread| {
+            let queues = thread.queues.iter().map(|queue| {
+                json!({
+                    "port": queue.name,
+                    "queue-id": queue.queue,
+                    "cycles": queue.load.cycles(intervals),
+                })
+            });
+            json!({
+                "core-id": thread.core.map(|core| core.core),
+                "numa-id": thread.core.map(|core| core.numa),
+                "isolated": thread.is_isolated,
+                "queues": queues.collect::<Vec<_>>(),
+                "overhead-cycles": thread.overhead.cycles(intervals),
+            })
+        });
+        return Ok(Output::Json(threads.collect()));
+    }
+    let mut text = format!("Displaying last {seconds} seconds pmd usage %\n");
+    for thread in polling() {
+        let _ = writeln!(text, "{}\n  isolated : {}", title(thread), thread.is_isolated);
+        for queue in &thread.queues {
+            let cycles = queue.load.cycles(intervals);
+            let _ = writeln!(
+                text,
+                "  port: {:<16}  queue-id: {:2} (enabled)   pmd usage: {}",
+                queue.name,
+                queue.queue,
+                usage(cycles, cycles > 0)
+            );
+        }
+        if !thread.queues.is_empty() {
+            let cycles = thread.overhead.cycles(intervals);
+            let _ = writeln!(text, "  overhead: {}", usage(cycles, cycles > 0));
+        }
+    }
+    Ok(Output::Text(text))
+}
+
+fn show_sleeps(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let choice = choose(daemon, call)?;
+    let default = choice.datapath.pmd_settings().max_sleep;
+    let threads = choice.threads();
+    let polling = threads.iter().filter(|thread| thread.core.is_some());
+    if call.format == Format::Json {
+        let threads = polling.map(|thread| {
+            json!({"core-id": thread.core.map(|core| core.core), "max-sleep": thread.max_sleep})
+        });
+        let threads: Vec<_> = threads.collect();
+        return Ok(Output::Json(json!({"default-max-sleep": default, "threads": threads})));
+    }
+    let mut text = format!("Default max sleep: {default:4} us\n");
+    for thread in polling {
+        let _ = writeln!(text, "{}\n  max sleep: {:4} us", title(thread), thread.max_sleep);
+    }
+    Ok(Output::Text(text))
+}

@@ -1,0 +1,191 @@
+//! The datapaths that bridges share, and how packets come to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use dpif::datapath::{self, Config, Datapath, DatapathType, PortNumber, Topology};
+use netdev::port::Port;
+use ofproto::mac_table::MacTable;
+use ofproto::switches::{Attachment, PortSnapshot, SwitchSnapshot, Switches};
+use ofproto::upcall::Upcalls;
+use tracing::warn;
+use uuid::Uuid;
+
+use super::Bridges;
+use super::poller::Poller;
+use crate::config::diff::InterfaceName;
+use crate::config::model::DatapathConfig;
+
+/// Frames of a datapath on each NUMA node: 2 KiB each, touched only as far as they are in use.
+const FRAMES: u32 = 32 * 1024;
+/// Rounds over the ports that the control thread polls before it looks at anything else.
+const ROUNDS: usize = 16;
+
+/// A datapath, and what its bridges share.
+pub(super) struct SharedDatapath {
+    pub(super) datapath: Datapath,
+    pub(super) upcalls: Arc<Upcalls>,
+    /// The MAC table of each bridge.
+    pub(super) mac_tables: BTreeMap<String, Arc<MacTable>>,
+    /// Waits for the ports that the control thread polls; absent when the system refused it.
+    pub(super) poller: Option<Poller>,
+}
+
+impl SharedDatapath {
+    pub(super) fn new(kind: DatapathType, topology: &Topology) -> Self {
+        let upcalls = Arc::new(Upcalls::new());
+        let datapath = Datapath::new(Config {
+            kind,
+            topology: topology.clone(),
+            frames: FRAMES,
+            handler: Arc::clone(&upcalls) as Arc<_>,
+            seed: Uuid::new_v4().as_u64_pair().0,
+        });
+        Self { datapath, upcalls, mac_tables: BTreeMap::new(), poller: None }
+    }
+}
+
+impl Bridges {
+    /// Brings the datapaths in line with the ports of the switches and with `config`, and tells
+    /// translation of both. Interfaces that carry no packets are closed, and count as failed.
+    pub(super) fn reconfigure_datapaths(&mut self, config: &DatapathConfig) {
+        let kinds: Vec<_> = self.datapaths.keys().copied().collect();
+        for kind in kinds {
+            let failures = self.reconfigure_datapath(kind, config);
+            for (name, error) in failures {
+                warn!(target: "dpif", "{}: {error}", name.interface);
+                let applied = self.applied.get(&name.bridge);
+                let state = applied.and_then(|bridge| bridge.interfaces.get(&name.interface));
+                let Some(interface) = state.map(|state| state.config.clone()) else { continue };
+                self.delete_interface(&name);
+                self.fail_interface(&name, &interface, error);
+            }
+            self.publish_switches(kind);
+        }
+    }
+
+    /// Returns the interfaces that carry no packets, and why.
+    fn reconfigure_datapath(
+        &mut self,
+        kind: DatapathType,
+        config: &DatapathConfig,
+    ) -> Vec<(InterfaceName, String)> {
+        let Some(shared) = self.datapaths.get_mut(&kind) else { return vec![] };
+        let datapath = &mut shared.datapath;
+        datapath.set_pmd_settings(config.pmd.clone());
+        datapath.set_knobs(config.knobs);
+        let mut names = BTreeMap::new();
+        let mut ports: Vec<(PortNumber, &mut dyn Port)> = vec![];
+        for (bridge, switch) in &mut self.switches {
+            if self.applied.get(bridge).and_then(|applied| applied.datapath) != Some(kind) {
+                continue;
+            }
+            for (_, port) in switch.ports_mut() {
+                let Some(number) = port.datapath_number else { continue };
+                let interface = port.port.name().to_owned();
+                names.insert(number, InterfaceName { bridge: bridge.clone(), interface });
+                ports.push((number, port.port.as_mut()));
+            }
+        }
+        let errors = datapath.reconfigure(&mut ports);
+        shared.poller = Poller::new(shared.datapath.wait_fds())
+            .inspect_err(|error| {
+                warn!(target: "dpif", "cannot wait for ports: {error}; they receive nothing");
+            })
+            .ok();
+        errors
+            .into_iter()
+            .filter_map(|(number, error)| Some((names.remove(&number)?, error.to_string())))
+            .collect()
+    }
+
+    /// Gives translation a new picture of the switches on a datapath.
+    fn publish_switches(&mut self, kind: DatapathType) {
+        let Some(shared) = self.datapaths.get_mut(&kind) else { return };
+        let mut snapshots = vec![];
+        for (bridge, switch) in &self.switches {
+            let Some(applied) = self.applied.get(bridge) else { continue };
+            if applied.datapath != Some(kind) {
+                continue;
+            }
+            let settings: BTreeMap<_, _> = applied
+                .config
+                .interfaces()
+                .map(|(port, name, _)| (name, &port.settings))
+                .collect();
+            let ports = switch.ports().filter_map(|(number, port)| {
+                let name = port.port.name();
+                let attachment = match port.datapath_number {
+                    Some(number) => Attachment::Datapath(number),
+                    None => Attachment::Patch(port.port.options().remove("peer")?),
+                };
+                let settings = settings.get(name).copied().cloned().unwrap_or_default();
+                Some((number, PortSnapshot { name: name.to_owned(), attachment, settings }))
+            });
+            let upcalls = &shared.upcalls;
+            let mac_table = shared
+                .mac_tables
+                .entry(bridge.clone())
+                .or_insert_with(|| Arc::new(MacTable::new(upcalls.epoch())));
+            mac_table.set_ageing(applied.config.mac_ageing);
+            mac_table.set_size(applied.config.mac_table_size);
+            snapshots.push(SwitchSnapshot {
+                name: bridge.clone(),
+                fail_mode: applied.config.fail_mode,
+                forwards_reserved: applied.config.forwards_reserved,
+                mac_table: Arc::clone(mac_table),
+                ports: ports.collect(),
+            });
+        }
+        let names: Vec<_> = snapshots.iter().map(|switch| switch.name.clone()).collect();
+        shared.mac_tables.retain(|name, _| names.contains(name));
+        shared.upcalls.set_switches(Switches::new(snapshots));
+    }
+
+    /// Receives and forwards what waits at the ports that the control thread polls. Returns
+    /// whether more may wait.
+    pub fn poll(&mut self) -> bool {
+        let mut more = false;
+        for shared in self.datapaths.values_mut() {
+            more |= (0..ROUNDS).all(|_| shared.datapath.poll() > 0);
+        }
+        more
+    }
+
+    /// Completes when a port that the control thread polls may have something to receive.
+    pub async fn arrival(&self) {
+        let kernel = self.datapaths.values().filter_map(|shared| shared.poller.as_ref());
+        let kernel: Vec<_> = kernel.map(|poller| Box::pin(poller.ready())).collect();
+        let kernel = async {
+            if kernel.is_empty() {
+                std::future::pending::<()>().await;
+            }
+            futures::future::select_all(kernel).await;
+        };
+        tokio::select! {
+            () = kernel => {}
+            () = self.registry.dummies().received() => {}
+        }
+    }
+
+    /// The datapath of a type, if there are bridges on it.
+    pub fn datapath(&self, kind: DatapathType) -> Option<&Datapath> {
+        self.datapaths.get(&kind).map(|shared| &shared.datapath)
+    }
+
+    /// The same, to change it.
+    pub fn datapath_mut(&mut self, kind: DatapathType) -> Option<&mut Datapath> {
+        self.datapaths.get_mut(&kind).map(|shared| &mut shared.datapath)
+    }
+
+    /// The MAC table of bridge `name`.
+    pub fn mac_table(&self, name: &str) -> Option<&Arc<MacTable>> {
+        let kind = self.datapath_type(name)?;
+        self.datapaths.get(&kind)?.mac_tables.get(name)
+    }
+
+    /// Number of the datapath port of a port of a switch.
+    pub fn datapath_port(&self, name: &InterfaceName) -> Option<datapath::PortNumber> {
+        self.port(name)?.datapath_number
+    }
+}
