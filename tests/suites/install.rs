@@ -129,7 +129,8 @@ fn unit_is_sound() {
         return;
     }
     // It looks for the programs where the unit names them.
-    let analysed = text.replace("/usr/sbin/", &format!("{}/usr/sbin/", destination.root().display()));
+    let analysed =
+        text.replace("/usr/sbin/", &format!("{}/usr/sbin/", destination.root().display()));
     destination.write("sluice-vswitchd.service", analysed);
     let mut analyze = Command::new("systemd-analyze");
     analyze.args(["verify", "--man=no", "--recursive-errors=no"]);
