@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use netdev::clock;
 use netdev::coverage::Counter;
+use netdev::linux::links::Links;
+use tokio::task::spawn_local;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
@@ -20,6 +23,7 @@ use crate::config::parse::{self, Parsed, Problem, Severity};
 use crate::config::unbuilt;
 use crate::coverage::{self, Coverage};
 use crate::daemonize;
+use crate::errno;
 use crate::log::Log;
 use crate::ovsdb::atom::Atom;
 use crate::ovsdb::client::{Client, Event, Outcome, Transaction, TransactionId};
@@ -84,7 +88,9 @@ pub struct Daemon {
     publisher: Publisher,
     /// Problems of the configuration that the log has told of.
     known_problems: BTreeSet<Problem>,
-    /// Devices that appeared since the last reconciliation.
+    /// Interfaces that are not open although the kernel has devices of their names.
+    present: BTreeSet<String>,
+    /// Those of which the devices appeared since the last reconciliation.
     appeared: BTreeSet<String>,
     reconcile: bool,
     /// Transactions under way, by what they write.
@@ -140,6 +146,7 @@ impl Daemon {
             exit: None,
             publisher: Publisher::default(),
             known_problems: BTreeSet::new(),
+            present: BTreeSet::new(),
             appeared: BTreeSet::new(),
             reconcile: false,
             writing_outcome: None,
@@ -155,8 +162,10 @@ impl Daemon {
         }
     }
 
-    /// Serves until somebody asks for the end, tears everything down and tells them.
-    pub async fn run(mut self, mut server: Option<Server>) {
+    /// Serves until somebody asks for the end.
+    pub async fn run(&mut self, server: &mut Option<Server>) {
+        let links = Arc::clone(self.bridges.registry().links());
+        spawn_local(watch_links(Arc::clone(&links)));
         while self.exit.is_none() {
             let deadline = self.deadline();
             let warp_pause = async {
@@ -166,7 +175,7 @@ impl Daemon {
                 }
             };
             let request = async {
-                match &mut server {
+                match server {
                     Some(server) => server.next().await,
                     None => std::future::pending().await,
                 }
@@ -175,12 +184,18 @@ impl Daemon {
                 event = self.database.next_event() => self.take_database_event(event),
                 Some(request) = request => self.take_request(request),
                 () = warp_pause => self.warp_step(),
+                () = links.changed() => self.links_changed(),
                 () = clock::sleep_until(deadline) => {}
             }
             self.settle();
             // However many events wait, the tasks of connections get their turn.
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Tears everything down and tells whoever asked for it. Devices that can outlive the process
+    /// do so unless somebody asked for more.
+    pub async fn finish(mut self, server: Option<Server>) {
         self.process.stopping();
         let exit = self.exit.take().unwrap_or_default();
         self.bridges.delete_all(exit.cleanup);
@@ -209,6 +224,15 @@ impl Daemon {
             Handler::Later(run) => run(self, &call, responder),
             Handler::Connection => responder.answer(Ok(Output::none())),
         }
+    }
+
+    /// Closes ports whose devices went, and has those opened whose devices came.
+    fn links_changed(&mut self) {
+        let lost = self.bridges.close_lost();
+        let present = self.bridges.present_but_closed();
+        self.appeared.extend(present.difference(&self.present).cloned());
+        self.present = present;
+        self.reconcile |= lost || !self.appeared.is_empty();
     }
 
     fn warp_step(&mut self) {
@@ -362,6 +386,15 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Follows the kernel's links until the process ends.
+async fn watch_links(links: Arc<Links>) {
+    let Err(error) = links.watch().await;
+    warn!(
+        target: "netlink_notifier",
+        "changes of links go unnoticed from now on: {}", errno::text(&error)
+    );
 }
 
 /// Writes what the start scripts of Open vSwitch write where the database is not embedded.

@@ -110,16 +110,23 @@ fn run_role(args: &Args, directories: &Directories, log: &Log) -> Result<ExitCod
         memory_lock::lock_all();
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, serve(args, directories, log, process))?;
-    Ok(ExitCode::SUCCESS)
+    let tasks = LocalSet::new();
+    let signal = tasks.block_on(&runtime, serve(args, directories, log, process))?;
+    // Sockets belong to tasks and are unlinked with them.
+    drop(tasks);
+    match signal {
+        Some(number) => terminate(number),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
+/// Runs the switch. Returns the signal that ended it, if one did.
 async fn serve(
     args: &Args,
     directories: &Directories,
     log: &Log,
     process: daemonize::Daemon,
-) -> Result<(), StartError> {
+) -> Result<Option<i32>, StartError> {
     let mut signals = Signals::new()?;
     let dummies = match args.enable_dummy {
         None => DummyMode::Disabled,
@@ -130,7 +137,7 @@ async fn serve(
     let embedded = embedded_server(args, directories)?;
     let commands = command::all(dummies != DummyMode::Disabled, embedded.is_some());
     let commands = Rc::new(Registry::new(commands));
-    let server = match control_socket(args, directories)? {
+    let mut server = match control_socket(args, directories)? {
         Some(remote) => Some(Server::bind(&remote, Rc::clone(&commands)).await?),
         None => None,
     };
@@ -143,7 +150,7 @@ async fn serve(
     });
     let bridges =
         Bridges::new(PortRegistry::new(dummies), args.disable_system, directories.run.clone());
-    let daemon = Daemon::new(Parts {
+    let mut daemon = Daemon::new(Parts {
         program: args.program.clone(),
         version: format!("{} {}", args.program, version_text(&args.program)),
         commands,
@@ -154,10 +161,12 @@ async fn serve(
         embedded,
         process,
     });
-    tokio::select! {
-        () = daemon.run(server) => Ok(()),
-        number = signals.recv() => terminate(number),
-    }
+    let signal = tokio::select! {
+        () = daemon.run(&mut server) => None,
+        number = signals.recv() => Some(number),
+    };
+    daemon.finish(server).await;
+    Ok(signal)
 }
 
 /// Where the control socket goes, unless there is to be none.

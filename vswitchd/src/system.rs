@@ -22,7 +22,7 @@ impl System {
     fn parse(os_release: &str) -> Self {
         let value = |key: &str| {
             let lines = os_release.lines().filter_map(|line| line.split_once('='));
-            let value = lines.filter(|(name, _)| *name == key).map(|(_, value)| value).last();
+            let value = lines.filter(|(name, _)| *name == key).map(|(_, value)| value).next_back();
             let value = value.unwrap_or_default().trim_matches(['"', '\'']);
             if value.is_empty() { "unknown".to_owned() } else { value.to_owned() }
         };
