@@ -131,7 +131,8 @@ fn device_comes_and_goes() {
     wait_until("its end is noticed", || get(&directory, "v0", "ofport") == "-1");
     assert!(get(&directory, "v0", "error").contains("v0"));
     add_veth(&directory);
-    wait_until("the new device is used", || get(&directory, "v0", "ofport") == "1");
+    // Under a number that was not in use a moment ago.
+    wait_until("the new device is used", || get(&directory, "v0", "ofport") == "2");
     assert_eq!(get(&directory, "v0", "error"), "[]");
     daemon.allow("v0");
     daemon.stop();
