@@ -65,8 +65,6 @@ pub struct Exit {
 
 /// What the control thread owns.
 pub struct Daemon {
-    /// Name of the program, as messages give it.
-    pub program: String,
     /// What `version` answers.
     pub version: String,
     /// The commands of the control socket.
@@ -109,8 +107,6 @@ pub struct Daemon {
 
 /// The parts that a [`Daemon`] is made of.
 pub struct Parts {
-    /// Name of the program, as messages give it.
-    pub program: String,
     /// What `version` answers.
     pub version: String,
     /// The commands of the control socket.
@@ -134,7 +130,6 @@ impl Daemon {
     pub fn new(parts: Parts) -> Self {
         let now = clock::now();
         Self {
-            program: parts.program,
             version: parts.version,
             commands: parts.commands,
             log: parts.log,
@@ -254,9 +249,8 @@ impl Daemon {
             Event::LockHeldElsewhere | Event::LockLost => {
                 error!(
                     target: "bridge", limited = true,
-                    "another {} process is running, disabling this process (pid {}) until it goes \
-                     away",
-                    self.program,
+                    "another ovs-vswitchd process is running, disabling this process (pid {}) until \
+                     it goes away",
                     std::process::id()
                 );
                 self.bridges.delete_all(false);
@@ -292,7 +286,7 @@ impl Daemon {
                 if let Err(error) = self.process.ready() {
                     error!(target: "daemon_unix", "{error}");
                 }
-                info!(target: "bridge", "{}", self.version.lines().next().unwrap_or_default());
+                info!(target: "bridge", "{}", self.version);
                 self.report_unbuilt();
             }
         }

@@ -151,8 +151,7 @@ async fn serve(
     let bridges =
         Bridges::new(PortRegistry::new(dummies), args.disable_system, directories.run.clone());
     let mut daemon = Daemon::new(Parts {
-        program: args.program.clone(),
-        version: format!("{} {}", args.program, version_text(&args.program)),
+        version: version(&args.program),
         commands,
         log: log.clone(),
         counters: counters(),
@@ -167,6 +166,12 @@ async fn serve(
     };
     daemon.finish(server).await;
     Ok(signal)
+}
+
+/// What `version` answers: the first line of what `--version` prints.
+fn version(program: &str) -> String {
+    let text = version_text(program);
+    format!("{program} {}", text.lines().next().unwrap_or_default())
 }
 
 /// Where the control socket goes, unless there is to be none.

@@ -10,7 +10,6 @@ use uuid::Uuid;
 
 use super::condition::Condition;
 use super::database::{Database, RowChange, Table, TableIndex};
-use super::datum::Datum;
 use super::error::{Error, ErrorKind};
 use super::object::ObjectReader;
 use super::row::Row;
@@ -158,12 +157,13 @@ impl MonitoredTable {
     /// (yet, or any more) know the row.
     fn row_update(
         &self,
-        schema: &TableSchema,
+        table: &Table,
         version: Version,
         old: Option<&Row>,
         new: Option<&Row>,
         initial: bool,
     ) -> Option<Value> {
+        let schema = table.schema();
         let kind = Self::kind(old, new, initial).filter(|kind| self.select.contains(*kind))?;
         let is_changed = |column: ColumnIndex| match (old, new) {
             (Some(old), Some(new)) => old[column] != new[column],
@@ -200,18 +200,16 @@ impl MonitoredTable {
                             (column.name.clone(), diff.to_json())
                         })
                         .collect();
-                    json!({ "modify": changed })
+                    Value::from_iter([("modify", Value::Object(changed))])
                 }
                 (None, Some(new)) => {
                     let values: Map<_, _> = self
                         .columns(schema, kind)
-                        .filter(|(index, column)| {
-                            new[*index] != Datum::default_of(&column.column_type)
-                        })
+                        .filter(|(index, _)| new[*index] != table.default()[*index])
                         .map(|(index, column)| (column.name.clone(), new[index].to_json()))
                         .collect();
                     let name = if initial { "initial" } else { "insert" };
-                    json!({ name: values })
+                    Value::from_iter([(name, Value::Object(values))])
                 }
             },
         })
@@ -287,8 +285,7 @@ impl Monitor {
             let table = database.table(*index);
             for (uuid, row) in table.rows() {
                 if monitored.condition.any_true_for(row) {
-                    let update =
-                        monitored.row_update(table.schema(), self.version, None, Some(row), true);
+                    let update = monitored.row_update(table, self.version, None, Some(row), true);
                     if let Some(update) = update {
                         updates.add(table.schema().name(), uuid, update);
                     }
@@ -324,15 +321,15 @@ impl Monitor {
         let mut updates = Updates::default();
         for ((index, uuid), (old, new)) in std::mem::take(&mut self.pending) {
             let Some(monitored) = self.tables.get(&index) else { continue };
-            let schema = database.table(index).schema();
+            let table = database.table(index);
             let known = |row: &Option<Arc<Row>>| {
                 row.clone().filter(|row| monitored.condition.any_true_for(row))
             };
             let (old, new) = (known(&old), known(&new));
             let update =
-                monitored.row_update(schema, self.version, old.as_deref(), new.as_deref(), false);
+                monitored.row_update(table, self.version, old.as_deref(), new.as_deref(), false);
             if let Some(update) = update {
-                updates.add(schema.name(), uuid, update);
+                updates.add(table.schema().name(), uuid, update);
             }
         }
         (!updates.0.is_empty()).then_some(Value::Object(updates.0))
@@ -394,7 +391,7 @@ impl MonitoredTable {
         for (uuid, row) in table.rows() {
             let old = before.any_true_for(row).then_some(&**row);
             let new = self.condition.any_true_for(row).then_some(&**row);
-            if let Some(update) = self.row_update(table.schema(), version, old, new, false) {
+            if let Some(update) = self.row_update(table, version, old, new, false) {
                 updates.add(table.schema().name(), uuid, update);
             }
         }

@@ -9,7 +9,7 @@ use super::database::{Changes, Database, RowChange, Table};
 use super::datum::Datum;
 use super::error::{Error, ErrorKind};
 use super::row::{Row, unknown_column};
-use super::schema::{ColumnSchema, TableSchema};
+use super::schema::ColumnSchema;
 use super::transaction::Transaction;
 
 /// The record of `changes` to `database`, made at `date` since the Unix epoch. `None` if nothing
@@ -17,9 +17,10 @@ use super::transaction::Transaction;
 pub fn to_json(database: &Database, changes: &Changes, date: Duration) -> Option<Value> {
     let mut tables = Map::new();
     for change in &changes.rows {
-        let schema = database.table(change.table).schema();
-        if let Some(row) = row_to_json(schema, change) {
-            let table = tables.entry(schema.name()).or_insert_with(|| Value::Object(Map::new()));
+        let table = database.table(change.table);
+        if let Some(row) = row_to_json(table, change) {
+            let name = table.schema().name();
+            let table = tables.entry(name).or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(rows) = table {
                 rows.insert(change.uuid.to_string(), row);
             }
@@ -34,7 +35,7 @@ pub fn database_to_json(database: &Database, comment: &str, date: Duration) -> V
     for table in database.tables().iter().filter(|table| table.row_count() > 0) {
         let rows: Map<_, _> = table
             .rows()
-            .map(|(uuid, row)| (uuid.to_string(), inserted_to_json(table.schema(), row)))
+            .map(|(uuid, row)| (uuid.to_string(), inserted_to_json(table, row)))
             .collect();
         tables.insert(table.schema().name().into(), Value::Object(rows));
     }
@@ -50,10 +51,11 @@ fn annotate(mut tables: Map<String, Value>, comment: Option<&str>, date: Duratio
     Value::Object(tables)
 }
 
-fn row_to_json(schema: &TableSchema, change: &RowChange) -> Option<Value> {
+fn row_to_json(table: &Table, change: &RowChange) -> Option<Value> {
     let Some(new) = &change.new else { return Some(Value::Null) };
-    let Some(old) = &change.old else { return Some(inserted_to_json(schema, new)) };
-    let columns: Map<_, _> = schema
+    let Some(old) = &change.old else { return Some(inserted_to_json(table, new)) };
+    let columns: Map<_, _> = table
+        .schema()
         .own_columns()
         .filter(|(index, column)| !column.ephemeral && old[*index] != new[*index])
         .map(|(index, column)| {
@@ -64,12 +66,11 @@ fn row_to_json(schema: &TableSchema, change: &RowChange) -> Option<Value> {
     (!columns.is_empty()).then_some(Value::Object(columns))
 }
 
-fn inserted_to_json(schema: &TableSchema, row: &Row) -> Value {
-    let columns: Map<_, _> = schema
+fn inserted_to_json(table: &Table, row: &Row) -> Value {
+    let columns: Map<_, _> = table
+        .schema()
         .own_columns()
-        .filter(|(index, column)| {
-            !column.ephemeral && row[*index] != Datum::default_of(&column.column_type)
-        })
+        .filter(|(index, column)| !column.ephemeral && row[*index] != table.default()[*index])
         .map(|(index, column)| (column.name.clone(), row[index].to_json()))
         .collect();
     Value::Object(columns)

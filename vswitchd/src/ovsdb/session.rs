@@ -92,7 +92,10 @@ impl Session {
         self.flush(databases);
         self.monitors.push(NamedMonitor { id: id.clone(), database: index, monitor });
         Ok(match version {
-            Version::Since => json!([found, served.history().last_id().to_string(), updates]),
+            Version::Since => {
+                let last_id = served.history().last_id().to_string();
+                vec![found.into(), last_id.into(), updates].into()
+            }
             _ => updates,
         })
     }

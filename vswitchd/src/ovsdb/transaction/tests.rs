@@ -346,7 +346,7 @@ fn uuid(table: u8, number: u8) -> Value {
 fn operation(step: &Step) -> Value {
     let is = |table: u8, number: u8| json!([["_uuid", "==", uuid(table, number)]]);
     let set = |numbers: &[u8]| {
-        let numbers: std::collections::BTreeSet<_> = numbers.iter().collect();
+        let numbers: BTreeSet<_> = numbers.iter().collect();
         json!(["set", numbers.into_iter().map(|number| uuid(1, *number)).collect::<Vec<_>>()])
     };
     let maybe = |number: &Option<u8>| set(&number.iter().copied().collect::<Vec<_>>());
@@ -416,6 +416,24 @@ fn check(database: &Database) {
     }
 }
 
+/// Checks that queries through an index find what looking at every row finds.
+fn check_queries(transaction: &Transaction<'_>) {
+    let table = transaction.database().table_index("Root").unwrap();
+    let schema = transaction.database().table(table).schema();
+    for name in 0..5 {
+        let clause = json!(["name", "==", name.to_string()]);
+        let condition = Condition::from_json(&[clause], schema, None).unwrap();
+        let found: BTreeSet<_> =
+            transaction.query(table, &condition).into_iter().map(|(uuid, _)| uuid).collect();
+        let expected: BTreeSet<_> = transaction
+            .rows(table)
+            .filter(|(_, row)| condition.all_true_for(row))
+            .map(|(uuid, _)| uuid)
+            .collect();
+        assert_eq!(found, expected);
+    }
+}
+
 proptest! {
     #[test]
     fn every_transaction_leaves_the_database_consistent(
@@ -425,6 +443,9 @@ proptest! {
         for steps in transactions {
             let before = contents(&database);
             let operations: Vec<_> = steps.iter().map(operation).collect();
+            if let Outcome::Succeeded(_, transaction) = run(&database, &operations.clone().into()) {
+                check_queries(&transaction);
+            }
             let results = transact(&mut database, operations.into());
             let failed = results.as_array().unwrap().iter().any(|result| result["error"].is_string());
             if failed {

@@ -7,15 +7,19 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::*;
-use crate::ovsdb::client::{Client, Event, Outcome, Settings, Transaction, parse_remotes};
+use vswitchd::ovsdb::atom::Atom;
+use vswitchd::ovsdb::client::{
+    Client, Event, MonitoredTable, Outcome, Settings, Transaction, parse_remotes,
+};
+use vswitchd::ovsdb::datum::Datum;
 
 /// Longer than anything takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server with a database that has [`schema_json`].
+/// A running server with a database that has the schema beside this file.
 struct Server {
     directory: TempDir,
     process: Option<Child>,
@@ -44,7 +48,7 @@ impl Server {
         }
         let directory = tempfile::tempdir().unwrap();
         let schema = directory.path().join("schema");
-        fs::write(&schema, schema_json().to_string()).unwrap();
+        fs::write(&schema, include_str!("schema.json")).unwrap();
         let database = directory.path().join("db");
         run(Command::new("ovsdb-tool").arg("create").args([&database, &schema]));
         let mut server = Self { directory, process: None };
@@ -118,6 +122,24 @@ impl Server {
             lock: lock.map(str::to_owned),
         })
     }
+}
+
+fn monitored() -> Vec<MonitoredTable> {
+    vec![
+        MonitoredTable::new("Open_vSwitch")
+            .read(&["bridges", "next_cfg", "other_config"])
+            .write(&["cur_cfg"]),
+        MonitoredTable::new("Bridge").read(&["name", "ports"]),
+        MonitoredTable::new("Port").read(&["name", "trunks"]),
+    ]
+}
+
+fn strings<const N: usize>(pairs: [(&str, &str); N]) -> Datum {
+    Datum::map(pairs.map(|(key, value)| (Atom::from(key), Atom::from(value))).into()).unwrap()
+}
+
+fn integers<const N: usize>(values: [i64; N]) -> Datum {
+    Datum::set(values.map(Atom::from).into()).unwrap()
 }
 
 fn with_runtime<T>(future: impl Future<Output = T>) -> T {
