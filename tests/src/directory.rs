@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
 
+use crate::namespace::Namespace;
+
 /// The environment variables that place the files of OVS's programs and of ours.
 const PLACES: [&str; 5] =
     ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "OVS_PKGDATADIR"];
@@ -17,6 +19,8 @@ const PLACES: [&str; 5] =
 #[derive(Debug)]
 pub struct Directory {
     root: TempDir,
+    /// Where its commands run, if not where the test does.
+    namespace: Option<Namespace>,
 }
 
 impl Default for Directory {
@@ -29,13 +33,21 @@ impl Directory {
     /// An empty directory.
     pub fn new() -> Self {
         let root = tempfile::Builder::new().prefix("sluice-").tempdir();
-        Self { root: root.expect("a temporary directory") }
+        Self { root: root.expect("a temporary directory"), namespace: None }
+    }
+
+    /// An empty directory whose commands run in a network namespace of their own.
+    #[track_caller]
+    pub fn in_namespace() -> Self {
+        let mut directory = Self::new();
+        directory.namespace = Some(Namespace::new());
+        directory
     }
 
     /// The same on a file system in memory, where writing out a file costs nothing.
     pub fn in_memory() -> Self {
         let root = tempfile::Builder::new().prefix("sluice-").tempdir_in("/dev/shm");
-        Self { root: root.expect("a temporary directory in /dev/shm") }
+        Self { root: root.expect("a temporary directory in /dev/shm"), namespace: None }
     }
 
     /// The directory itself.
@@ -76,7 +88,14 @@ impl Directory {
 
     /// A command that runs in this directory and finds its files here.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match &self.namespace {
+            None => Command::new(program),
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace.name()]).arg(program);
+                command
+            }
+        };
         command
             .current_dir(self.root())
             .stdin(Stdio::null())

@@ -348,3 +348,78 @@ pub(crate) fn two_clients_contend_for_a_lock(directory: &Directory, _: &mut Daem
     let stolen = second.receive().expect("a notification");
     assert_eq!((&stolen["method"], &stolen["params"]), (&json!("stolen"), &json!(["mine"])));
 }
+
+pub(crate) fn bad_transactions_change_nothing(directory: &Directory, daemon: &mut Daemon<'_>) {
+    directory.vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=dummy"]).ok();
+    let before = directory.ovsdb_client(&["dump"]).ok();
+    let mut connection = Connection::open(directory.path("db.sock"));
+    let bridge = |row: Value| json!({"op": "update", "table": "Bridge", "where": [["name", "==", "br0"]], "row": row});
+    let absent = "01234567-89ab-cdef-0123-456789abcdef";
+    // One operation, and OVSDB's word for what is wrong with it.
+    let table = [
+        (json!({"op": "nonsense"}), "syntax error"),
+        (json!({}), "syntax error"),
+        (json!("insert"), "syntax error"),
+        (json!({"op": "insert"}), "syntax error"),
+        (json!({"op": "insert", "table": "Nonsense", "row": {}}), "syntax error"),
+        (json!({"op": "insert", "table": "Queue", "row": {"nonsense": 1}}), "unknown column"),
+        (json!({"op": "insert", "table": "Queue", "row": {"dscp": "x"}}), "syntax error"),
+        (json!({"op": "insert", "table": "Queue", "row": {"dscp": 64}}), "constraint violation"),
+        (json!({"op": "insert", "table": "Queue", "row": {}, "x": 1}), "syntax error"),
+        (
+            json!({"op": "select", "table": "Bridge", "where": [["name", "=", 1]]}),
+            "unknown function",
+        ),
+        (json!({"op": "select", "table": "Bridge", "where": [["x", "==", 1]]}), "unknown column"),
+        (bridge(json!({"fail_mode": "nonsense"})), "constraint violation"),
+        (bridge(json!({"flood_vlans": ["set", [4096]]})), "constraint violation"),
+        (bridge(json!({"name": "br1"})), "constraint violation"),
+        (bridge(json!({"ports": ["uuid", absent]})), "referential integrity violation"),
+        (bridge(json!({"external_ids": ["map", [["a", "1"], ["a", "2"]]]})), "ovsdb error"),
+        (bridge(json!({"ports": ["uuid", "nonsense"]})), "syntax error"),
+        (
+            json!({"op": "mutate", "table": "Open_vSwitch", "where": [],
+            "mutations": [["next_cfg", "/=", 0]]}),
+            "domain error",
+        ),
+        (
+            json!({"op": "mutate", "table": "Bridge", "where": [],
+            "mutations": [["name", "+=", 1]]}),
+            "constraint violation",
+        ),
+        (json!({"op": "assert", "lock": "not_mine"}), "not owner"),
+        (
+            json!({"op": "wait", "table": "Bridge", "where": [], "columns": ["name"], "until": "==",
+            "rows": [], "timeout": 0}),
+            "timed out",
+        ),
+        (json!({"op": "commit"}), "syntax error"),
+        (json!({"op": "abort"}), "aborted"),
+    ];
+    let mut surprises = Vec::new();
+    for (operation, expected) in table {
+        // A change before it must not survive.
+        let results =
+            connection.transact(&[bridge(json!({"stp_enable": true})), operation.clone()]);
+        let errors = results.as_array().expect("results").iter();
+        let errors = errors.filter(|result| result.get("error").is_some()).collect::<Vec<_>>();
+        assert_eq!(errors.len(), 1, "{operation}: {results}");
+        if errors[0]["error"] != json!(expected) {
+            surprises.push(format!("{operation}: {results}"));
+        }
+        assert_eq!(directory.ovsdb_client(&["dump"]).ok(), before, "{operation}");
+    }
+    assert_eq!(surprises, Vec::<String>::new());
+    for params in [json!([]), json!([1]), json!(["Nonsense"]), json!("Open_vSwitch")] {
+        let mut connection = Connection::open(directory.path("db.sock"));
+        let request = json!({"id": 1, "method": "transact", "params": params});
+        connection.write(request.to_string().as_bytes()).unwrap();
+        connection.finish();
+        if let Some(reply) = connection.receive() {
+            assert!(!reply["error"].is_null(), "{params}: {reply}");
+        }
+    }
+    let error = connection.call("nonsense", &json!([])).unwrap_err();
+    assert_eq!(error, json!("unknown method"));
+    daemon.allow("|WARN|unix#");
+}

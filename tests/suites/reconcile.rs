@@ -136,14 +136,17 @@ fn admin_state_is_published_without_a_change_of_configuration() {
     add_ports(&directory, "br0", &["p1".to_owned()]);
     let state = || column(&directory, "admin_state")["p1"].clone();
     assert_eq!(state(), "up");
-    assert_eq!(daemon.appctl(&["netdev-dummy/set-admin-state", "p1", "down"]).ok(), "OK\n");
+    assert_eq!(
+        daemon.appctl(&["netdev-dummy/set-admin-state", "p1", "down"]).ok().trim_end(),
+        "OK"
+    );
     wait_until("the port is down", || state() == "down");
-    assert_eq!(daemon.appctl(&["netdev-dummy/set-admin-state", "p1", "up"]).ok(), "OK\n");
+    assert_eq!(daemon.appctl(&["netdev-dummy/set-admin-state", "p1", "up"]).ok().trim_end(), "OK");
     wait_until("the port is up", || state() == "up");
     let message = daemon.appctl(&["netdev-dummy/set-admin-state", "p9", "up"]).fails(2);
-    assert!(message.starts_with("Unknown Dummy Interface\n"), "{message}");
+    assert!(message.starts_with("Unknown Dummy Interface"), "{message}");
     let message = daemon.appctl(&["netdev-dummy/set-admin-state", "p1", "sideways"]).fails(2);
-    assert!(message.starts_with("Invalid Admin State\n"), "{message}");
+    assert!(message.starts_with("Invalid Admin State"), "{message}");
     daemon.stop();
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sha1::{Digest, Sha1};
 use stream::error_text;
+use tracing::warn;
 
 use super::error::{Error, ErrorKind};
 
@@ -159,6 +160,7 @@ impl LogFile {
             .map_err(|error| self.io_error("write", &error))
             .and_then(|()| self.sync());
         if let Err(error) = written {
+            warn!(target: "ovsdb_log", limited = true, "{}", error.details);
             self.torn = self.file.set_len(self.length).is_err();
             return Err(error);
         }

@@ -469,9 +469,7 @@ impl<'a> Transaction<'a> {
                 .collect();
             self.row(table, *uuid).map(|row| row.select(&comparable))
         };
-        let mut rows = [a, b];
-        rows.sort_by_key(sort_key);
-        let [second, first] = rows;
+        let (first, second) = if sort_key(&a) < sort_key(&b) { (b, a) } else { (a, b) };
         let names: Vec<_> =
             schema.selected(index).map(|column| format!("\"{}\"", column.name)).collect();
         let values = |row: &Row| -> String {
