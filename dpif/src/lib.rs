@@ -2,6 +2,7 @@
 //! OpenFlow rules and no configuration database.
 
 pub mod datapath;
+pub mod flow;
 
 use netdev::coverage::Counter;
 

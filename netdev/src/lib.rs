@@ -15,6 +15,7 @@ pub mod pcap;
 pub mod port;
 pub mod registry;
 pub mod statistics;
+pub mod wire;
 
 /// The event counters of this crate.
 pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];
