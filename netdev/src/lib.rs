@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod coverage;
+pub mod cpu;
 pub mod dummy;
 pub mod errno;
 pub mod ethernet_address;
@@ -13,6 +14,7 @@ pub mod packet;
 mod patch;
 pub mod pcap;
 pub mod port;
+pub mod queue;
 pub mod registry;
 pub mod statistics;
 pub mod wire;

@@ -1,14 +1,16 @@
-//! The control side of a port: what the configuration, the database and OpenFlow need of it.
-//!
-//! Frames go another way: a port type hands its queues to the datapath by its own type.
+//! A port: what the configuration, the database and OpenFlow need of it, and the way to its
+//! [queues](crate::queue).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
 use crate::errno;
 use crate::ethernet_address::EthernetAddress;
 use crate::features::{Duplex, LinkFeatures, LinkSpeed};
+use crate::packet::FramePool;
+use crate::queue::{RxQueue, TxQueue};
 use crate::statistics::Statistics;
 
 /// A network device that the switch sends to and receives from, or a patch to another bridge.
@@ -120,6 +122,40 @@ pub trait Port: Send {
     /// Lets a device that belongs to the switch stay in the kernel when the port is dropped, to be
     /// taken over by the next process. Other devices are left as they are anyway.
     fn leave_device_behind(&mut self) {}
+
+    /// Number of receive queues, which are numbered from 0.
+    fn rx_queues(&self) -> usize {
+        0
+    }
+
+    /// Whether poll threads are to receive from the port. Otherwise the thread that controls the
+    /// datapath does.
+    fn needs_pmd(&self) -> bool {
+        false
+    }
+
+    /// Opens receive queue `queue` for packets of `pool`. A receive queue is open once at a time.
+    ///
+    /// # Errors
+    /// When there is no such queue, or the device is gone.
+    fn open_rx(
+        &mut self,
+        queue: usize,
+        pool: &Arc<FramePool>,
+    ) -> Result<Box<dyn RxQueue>, PortError> {
+        let _ = (queue, pool);
+        Err(self.not_supported("receiving"))
+    }
+
+    /// Opens transmit queue `queue` for one thread. Threads number them from 0 and each opens its
+    /// own; a port with fewer queues shares them out.
+    ///
+    /// # Errors
+    /// When the device is gone.
+    fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        let _ = queue;
+        Err(self.not_supported("sending"))
+    }
 
     /// The error of an `operation` (such as `setting the MTU`) that this port type cannot do.
     fn not_supported(&self, operation: &'static str) -> PortError {

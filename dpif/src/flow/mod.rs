@@ -7,6 +7,7 @@ mod hash;
 mod key;
 mod mask;
 mod metadata;
+mod ufid;
 
 pub use extract::{PacketKey, extract, extract_bytes};
 pub use field::{Field, Prerequisite};
@@ -17,3 +18,4 @@ pub use key::{
 };
 pub use mask::FlowMask;
 pub use metadata::{Conntrack, Metadata, OriginalTuple};
+pub use ufid::Ufid;

@@ -91,6 +91,19 @@ impl Batch {
         moved
     }
 
+    /// Takes the packets out one by one, in order. Those that are left when the result is dropped
+    /// are dropped, all at once.
+    #[inline]
+    pub fn drain(&mut self) -> Drain<'_> {
+        Drain { batch: self, next: 0 }
+    }
+
+    /// The pool of the packets.
+    #[inline]
+    pub fn pool(&self) -> &Arc<FramePool> {
+        &self.pool
+    }
+
     /// Drops every packet, all at once.
     #[inline]
     pub fn clear(&mut self) {
@@ -124,6 +137,59 @@ impl Batch {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = PacketMut<'_>> {
         let frames = self.frames[..self.len].iter_mut().flatten();
         frames.map(|frame| PacketMut::new(&self.pool, frame))
+    }
+}
+
+/// Packets that are being taken out of a batch; see [`Batch::drain`].
+#[derive(Debug)]
+pub struct Drain<'a> {
+    batch: &'a mut Batch,
+    next: usize,
+}
+
+impl Drain<'_> {
+    /// Takes out the next packet.
+    #[inline]
+    pub fn next_packet(&mut self) -> Option<Packet> {
+        let frame = self.batch.frames.get_mut(self.next)?.take()?;
+        self.next += 1;
+        Some(Packet::from_frame(&self.batch.pool, frame))
+    }
+
+    /// Moves the next packet to the end of `to`. Nothing happens, and the result is false, when
+    /// there is none, or `to` is full or for another pool.
+    #[inline]
+    pub fn move_next_to(&mut self, to: &mut Batch) -> bool {
+        if !Arc::ptr_eq(&self.batch.pool, &to.pool) {
+            return false;
+        }
+        let (from, place) = (self.batch.frames.get_mut(self.next), to.frames.get_mut(to.len));
+        let (Some(from @ Some(_)), Some(place)) = (from, place) else {
+            return false;
+        };
+        *place = from.take();
+        to.len += 1;
+        self.next += 1;
+        true
+    }
+
+    /// The pool of the packets.
+    #[inline]
+    pub fn pool(&self) -> &Arc<FramePool> {
+        &self.batch.pool
+    }
+
+    /// Drops the next packet.
+    #[inline]
+    pub fn skip(&mut self) {
+        // Its frame goes back with what else is left.
+        self.next += 1;
+    }
+}
+
+impl Drop for Drain<'_> {
+    fn drop(&mut self) {
+        self.batch.clear();
     }
 }
 

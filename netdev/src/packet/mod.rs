@@ -17,7 +17,7 @@ mod pool;
 mod single;
 mod view;
 
-pub use batch::{BATCH_SIZE, Batch};
+pub use batch::{BATCH_SIZE, Batch, Drain};
 pub use descriptor::{Checksum, Descriptor, Layer, NO_LAYER, Segmentation, VlanTag};
 pub use memory::{FRAME_SIZE, PageKind};
 pub use pool::{FrameCounts, FramePool, PoolError};

@@ -22,7 +22,8 @@ impl Packet {
         self.frame.take()
     }
 
-    pub(super) fn pool(&self) -> &Arc<FramePool> {
+    /// The pool of its frames.
+    pub fn pool(&self) -> &Arc<FramePool> {
         &self.pool
     }
 

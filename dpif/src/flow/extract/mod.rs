@@ -53,6 +53,13 @@ impl PacketKey {
     }
 }
 
+impl From<FlowKey> for PacketKey {
+    fn from(key: FlowKey) -> Self {
+        let lines = LineSet::used_by(&key);
+        Self { key, lines }
+    }
+}
+
 /// Extracts the key of `packet` to `to` and sets the offsets of its network and transport header.
 /// `metadata` is the record that the descriptor names, and at most `vlan_limit` VLAN tags are
 /// taken off.

@@ -1,7 +1,4 @@
-//! Datapaths and their port numbers.
-//!
-//! All bridges of one type share one datapath, as on Open vSwitch: a patch between two bridges
-//! then costs nothing, and port numbers are unique across bridges.
+//! Which ports a datapath has, and under which numbers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -82,9 +79,9 @@ pub enum DatapathError {
     },
 }
 
-/// One datapath: the numbers and names of its ports.
+/// The numbers and names of the ports of a datapath.
 #[derive(Debug)]
-pub struct Datapath {
+pub(super) struct PortNumbers {
     kind: DatapathType,
     ports: BTreeMap<PortNumber, String>,
     numbers: BTreeMap<String, PortNumber>,
@@ -92,22 +89,17 @@ pub struct Datapath {
     lowest_free: u32,
 }
 
-impl Datapath {
-    /// A datapath without ports.
-    pub fn new(kind: DatapathType) -> Self {
+impl PortNumbers {
+    /// No ports.
+    pub(super) fn new(kind: DatapathType) -> Self {
         Self { kind, ports: BTreeMap::new(), numbers: BTreeMap::new(), lowest_free: 1 }
-    }
-
-    /// Its type.
-    pub fn kind(&self) -> DatapathType {
-        self.kind
     }
 
     /// Gives the port `name` a number.
     ///
     /// # Errors
     /// When the name is taken or all numbers are in use.
-    pub fn add_port(&mut self, name: &str) -> Result<PortNumber, DatapathError> {
+    pub(super) fn add_port(&mut self, name: &str) -> Result<PortNumber, DatapathError> {
         if let Some(&number) = self.numbers.get(name) {
             return Err(DatapathError::NameTaken { name: name.to_owned(), number });
         }
@@ -125,7 +117,7 @@ impl Datapath {
     }
 
     /// Takes the port `name` off; false if there is none.
-    pub fn remove_port(&mut self, name: &str) -> bool {
+    pub(super) fn remove_port(&mut self, name: &str) -> bool {
         let Some(number) = self.numbers.remove(name) else {
             return false;
         };
@@ -135,7 +127,7 @@ impl Datapath {
     }
 
     /// Number of the port `name`.
-    pub fn port_number(&self, name: &str) -> Option<PortNumber> {
+    pub(super) fn port_number(&self, name: &str) -> Option<PortNumber> {
         self.numbers.get(name).copied()
     }
 
@@ -163,7 +155,7 @@ mod tests {
     use super::*;
 
     fn numbers(kind: DatapathType, names: &[&str]) -> Vec<u32> {
-        let mut datapath = Datapath::new(kind);
+        let mut datapath = PortNumbers::new(kind);
         names.iter().map(|name| datapath.add_port(name).unwrap().0).collect()
     }
 
@@ -180,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_removed_number_is_given_again() {
-        let mut datapath = Datapath::new(DatapathType::Netdev);
+        let mut datapath = PortNumbers::new(DatapathType::Netdev);
         for name in ["a", "b", "c"] {
             datapath.add_port(name).unwrap();
         }

@@ -1,0 +1,389 @@
+//! Bringing threads and queues in line with ports and settings.
+//!
+//! A queue is taken from the thread that has it before it is given to another, so no two threads
+//! ever poll one. A queue that stays where it is keeps being polled meanwhile.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use netdev::packet::PoolError;
+use netdev::port::{Port, PortError};
+use thiserror::Error;
+use tracing::{info, warn};
+
+use super::threads::PollThread;
+use super::{Datapath, PmdSettings, PortNumber, PortSettings};
+use crate::flow_table::WorkerId;
+use crate::pmd::assign::{Core, Queue, assign};
+use crate::pmd::mailbox::Mailbox;
+use crate::pmd::pipeline::Pipeline;
+use crate::pmd::statistics::{LOAD_INTERVALS, Load, Statistics};
+use crate::pmd::thread;
+use crate::pmd::worker::{Receive, Worker};
+
+/// A port that carries packets.
+pub(super) struct PortState {
+    pub(super) name: String,
+    numa: u32,
+    needs_pmd: bool,
+    exact_cache: bool,
+    pub(super) queues: Vec<QueueState>,
+    /// Threads that can send to it.
+    senders: BTreeSet<WorkerId>,
+}
+
+/// A receive queue.
+pub(super) struct QueueState {
+    pub(super) owner: Option<WorkerId>,
+    pub(super) load: Arc<Load>,
+    /// The queue itself, while no thread has it.
+    idle: Option<Receive>,
+}
+
+/// Why a port does not carry packets, or not all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReconfigureError {
+    /// The port could not open a queue.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// There is no memory for packets.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A poll thread could not be started.
+    #[error("cannot start a poll thread on core {core}: {reason}")]
+    Thread {
+        /// The core.
+        core: u32,
+        /// What the system said.
+        reason: String,
+    },
+}
+
+impl Datapath {
+    /// Changes how queues and poll threads come together, at the next reconfiguration.
+    pub fn set_pmd_settings(&mut self, settings: PmdSettings) {
+        self.settings = settings;
+    }
+
+    /// Changes the settings of a port, at the next reconfiguration.
+    pub fn set_port_settings(&mut self, number: PortNumber, settings: PortSettings) {
+        self.port_settings.insert(number, settings);
+    }
+
+    /// Takes the port `name` off at once; false if there is none. Its flows stay until someone
+    /// removes them.
+    pub fn remove_port(&mut self, name: &str) -> bool {
+        let Some(number) = self.numbers.port_number(name) else { return false };
+        self.close_port(number);
+        self.port_settings.remove(&number);
+        self.numbers.remove_port(name)
+    }
+
+    /// Brings threads and queues in line with the settings and with `ports`, which are those that
+    /// the datapath has a number for. Ports that did not change are not disturbed. Returns what
+    /// went wrong, by port; poll threads that could not start are reported for every port that
+    /// needs them.
+    pub fn reconfigure(
+        &mut self,
+        ports: &mut [(PortNumber, &mut dyn Port)],
+    ) -> Vec<(PortNumber, ReconfigureError)> {
+        let mut errors = vec![];
+        for (number, port) in ports.iter_mut() {
+            if let Err(error) = self.open_port(*number, *port) {
+                self.close_port(*number);
+                errors.push((*number, error));
+            }
+        }
+        if let Err(error) = self.fit_threads() {
+            let polled = self.ports.iter().filter(|(_, port)| port.needs_pmd);
+            errors.extend(polled.map(|(&number, _)| (number, error.clone())));
+        }
+        self.set_sleeps();
+        // A thread that receives must be able to send.
+        for (number, port) in ports.iter_mut() {
+            if let Err(error) = self.open_senders(*number, *port) {
+                errors.push((*number, error.into()));
+            }
+        }
+        self.move_queues();
+        errors
+    }
+
+    /// Opens the receive queues of a port that is new, or has other queues than before.
+    fn open_port(
+        &mut self,
+        number: PortNumber,
+        port: &mut dyn Port,
+    ) -> Result<(), ReconfigureError> {
+        let settings = self.port_settings.get(&number).cloned().unwrap_or_default();
+        let is_same = self.ports.get(&number).is_some_and(|state| {
+            state.name == port.name()
+                && state.queues.len() == port.rx_queues()
+                && state.needs_pmd == port.needs_pmd()
+                && state.exact_cache == settings.exact_cache
+        });
+        if is_same {
+            return Ok(());
+        }
+        self.close_port(number);
+        let numa = port.numa_node().unwrap_or(0);
+        let pool = self.pool(numa)?;
+        let queues = (0..port.rx_queues()).map(|queue| {
+            let load = Arc::new(Load::default());
+            let rx = port.open_rx(queue, &pool)?;
+            let receive =
+                Receive::new(number, queue, rx, settings.exact_cache, Arc::clone(&load), &pool);
+            Ok(QueueState { owner: None, load, idle: Some(receive) })
+        });
+        let queues = queues.collect::<Result<_, PortError>>()?;
+        let state = PortState {
+            name: port.name().to_owned(),
+            numa,
+            needs_pmd: port.needs_pmd(),
+            exact_cache: settings.exact_cache,
+            queues,
+            senders: BTreeSet::new(),
+        };
+        self.ports.insert(number, state);
+        Ok(())
+    }
+
+    /// Closes all queues of a port.
+    fn close_port(&mut self, number: PortNumber) {
+        let Some(state) = self.ports.remove(&number) else { return };
+        for (queue, state) in state.queues.iter().enumerate() {
+            if let Some(owner) = state.owner {
+                // Dropped here, when its thread has let go of it.
+                let _ = self.run(owner, move |worker| worker.take_queue(number, queue));
+            }
+        }
+        for sender in state.senders {
+            let _ = self.run(sender, move |worker| worker.pipeline.transmit.remove(number));
+        }
+    }
+
+    /// The cores that are to have a poll thread.
+    fn wanted_cores(&self) -> BTreeSet<Core> {
+        if !self.ports.values().any(|port| port.needs_pmd) {
+            return BTreeSet::new();
+        }
+        let cores = self.topology.cores.iter().copied();
+        match &self.settings.cores {
+            Some(wanted) => cores.filter(|core| wanted.contains(&core.core)).collect(),
+            None => {
+                let mut first = BTreeMap::new();
+                cores.collect::<BTreeSet<_>>().into_iter().for_each(|core| {
+                    first.entry(core.numa).or_insert(core);
+                });
+                first.into_values().collect()
+            }
+        }
+    }
+
+    /// Ends poll threads that are not wanted any more and starts those that are missing.
+    fn fit_threads(&mut self) -> Result<(), ReconfigureError> {
+        let wanted = self.wanted_cores();
+        let unwanted: Vec<Core> =
+            self.threads.keys().copied().filter(|core| !wanted.contains(core)).collect();
+        let mut is_changed = !unwanted.is_empty();
+        for core in unwanted {
+            self.end_thread(core);
+        }
+        let mut result = Ok(());
+        for &core in &wanted {
+            if self.threads.contains_key(&core) {
+                continue;
+            }
+            match self.start_thread(core) {
+                Ok(thread) => {
+                    let Core { numa, core: number } = core;
+                    info!(
+                        target: "dpif_netdev",
+                        "PMD thread on numa_id: {numa}, core id: {number:2} created."
+                    );
+                    self.threads.insert(core, thread);
+                    is_changed = true;
+                }
+                Err(error) => {
+                    result = Err(ReconfigureError::Thread {
+                        core: core.core,
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+        if is_changed {
+            let mut per_node: BTreeMap<u32, usize> = BTreeMap::new();
+            for core in &wanted {
+                *per_node.entry(core.numa).or_default() += 1;
+            }
+            for (numa, count) in per_node {
+                info!(
+                    target: "dpif_netdev",
+                    "There are {count} pmd threads on numa node {numa}"
+                );
+            }
+        }
+        result
+    }
+
+    fn start_thread(&self, core: Core) -> Result<PollThread, std::io::Error> {
+        let statistics = Arc::new(Statistics::new());
+        let busy = Arc::new(Load::default());
+        let id = WorkerId::Core(core.core);
+        let mut pipeline = Pipeline::new(id, self.shared.clone(), Arc::clone(&statistics));
+        let meters = self.meters.iter().map(|(&number, meter)| (number, Arc::clone(meter)));
+        pipeline.meters.extend(meters);
+        let mut worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&busy));
+        worker.set_knobs(self.knobs);
+        let mailbox = Arc::new(Mailbox::new().map_err(std::io::Error::from)?);
+        let used: BTreeSet<usize> = self.threads.values().map(|thread| thread.tx_queue).collect();
+        // The controlling thread sends to queue 0.
+        let tx_queue = (1..).find(|queue| !used.contains(queue)).unwrap_or(0);
+        let pinned = self.topology.is_real.then_some(core.core);
+        let handle = thread::start(
+            core.core,
+            pinned,
+            worker,
+            Arc::clone(&mailbox),
+            Arc::clone(&statistics),
+        )?;
+        Ok(PollThread { mailbox, statistics, busy, is_isolated: false, tx_queue, handle })
+    }
+
+    /// Ends a poll thread. Its queues wait for another.
+    fn end_thread(&mut self, core: Core) {
+        let id = WorkerId::Core(core.core);
+        self.take_queues(|_, _, owner| owner == id);
+        for state in self.ports.values_mut() {
+            state.senders.remove(&id);
+        }
+        let Some(thread) = self.threads.remove(&core) else { return };
+        let _ = thread.mailbox.run(|worker| {
+            worker.pipeline.flush(true);
+            worker.pipeline.remove_all();
+            worker.is_quitting = true;
+        });
+        // What a thread dies of, it has logged itself.
+        let _ = thread.handle.join();
+        let Core { numa, core } = core;
+        info!(
+            target: "dpif_netdev",
+            "PMD thread on numa_id: {numa}, core id: {core:2} destroyed."
+        );
+    }
+
+    /// Tells each poll thread how long it may sleep.
+    fn set_sleeps(&mut self) {
+        for (&core, thread) in &self.threads {
+            let sleep = std::time::Duration::from_micros(self.max_sleep(core).into());
+            let _ = thread.mailbox.run(move |worker| worker.max_sleep = sleep);
+        }
+    }
+
+    /// Takes those queues from their threads for which `is_meant` holds.
+    fn take_queues(&mut self, is_meant: impl Fn(PortNumber, usize, WorkerId) -> bool) {
+        let mut taken = vec![];
+        for (&number, state) in &self.ports {
+            let owned = state.queues.iter().enumerate();
+            let owned = owned.filter_map(|(queue, state)| Some((number, queue, state.owner?)));
+            taken.extend(owned.filter(|&(number, queue, owner)| is_meant(number, queue, owner)));
+        }
+        for (number, queue, owner) in taken {
+            let receive = self.run(owner, move |worker| worker.take_queue(number, queue));
+            let state = self.ports.get_mut(&number).and_then(|port| port.queues.get_mut(queue));
+            if let Some(state) = state {
+                state.owner = None;
+                state.load.reset();
+                state.idle = receive.ok().flatten();
+            }
+        }
+    }
+
+    /// Places all queues anew and moves those that belong elsewhere.
+    fn move_queues(&mut self) {
+        let owners = self.place_queues();
+        self.take_queues(|number, queue, owner| owners.get(&(number, queue)) != Some(&owner));
+        for ((number, queue), owner) in owners {
+            let state = self.ports.get_mut(&number).and_then(|port| port.queues.get_mut(queue));
+            let Some(receive) = state.and_then(|state| state.idle.take()) else { continue };
+            let given = self.run(owner, move |worker| worker.queues.push(receive));
+            let state = self.ports.get_mut(&number).and_then(|port| port.queues.get_mut(queue));
+            if let Some(state) = state
+                && given.is_ok()
+            {
+                state.owner = Some(owner);
+            }
+        }
+    }
+
+    /// The thread that each queue belongs to.
+    fn place_queues(&mut self) -> BTreeMap<(PortNumber, usize), WorkerId> {
+        let mut owners = BTreeMap::new();
+        let mut polled = vec![];
+        for (&port, state) in &self.ports {
+            let settings = self.port_settings.get(&port);
+            for (number, queue) in state.queues.iter().enumerate() {
+                if !state.needs_pmd {
+                    owners.insert((port, number), WorkerId::Main);
+                    continue;
+                }
+                polled.push(Queue {
+                    port,
+                    name: state.name.clone(),
+                    queue: number,
+                    numa: state.numa,
+                    pinned: settings.and_then(|settings| settings.affinity.get(&number).copied()),
+                    cycles: queue.load.cycles(LOAD_INTERVALS),
+                });
+            }
+        }
+        let cores: Vec<Core> = self.threads.keys().copied().collect();
+        let PmdSettings { algorithm, isolate, .. } = self.settings;
+        let placement = assign(&polled, &cores, algorithm, isolate);
+        for note in &placement.notes {
+            if note.is_warning() {
+                warn!(target: "dpif_netdev", "{note}");
+            } else {
+                info!(target: "dpif_netdev", "{note}");
+            }
+        }
+        for (core, thread) in &mut self.threads {
+            thread.is_isolated = placement.isolated.contains(core);
+        }
+        for (queue, core) in polled.iter().zip(&placement.cores) {
+            if let Some(core) = core {
+                owners.insert((queue.port, queue.queue), WorkerId::Core(core.core));
+            }
+        }
+        owners
+    }
+
+    /// Lets every thread send to a port.
+    fn open_senders(&mut self, number: PortNumber, port: &mut dyn Port) -> Result<(), PortError> {
+        let threads = self.threads.iter();
+        let threads = threads.map(|(core, thread)| (WorkerId::Core(core.core), thread.tx_queue));
+        let senders: Vec<_> = threads.chain([(WorkerId::Main, 0)]).collect();
+        for (id, tx_queue) in senders {
+            let Some(state) = self.ports.get(&number) else { return Ok(()) };
+            if state.senders.contains(&id) {
+                continue;
+            }
+            let queue = port.open_tx(tx_queue)?;
+            let added = self.run(id, move |worker| worker.pipeline.transmit.add(number, queue));
+            if let Some(state) = self.ports.get_mut(&number)
+                && added.is_ok()
+            {
+                state.senders.insert(id);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Datapath {
+    fn drop(&mut self) {
+        let cores: Vec<Core> = self.threads.keys().copied().collect();
+        cores.into_iter().for_each(|core| self.end_thread(core));
+    }
+}

@@ -1,0 +1,445 @@
+use std::sync::atomic::Ordering;
+use std::thread::yield_now;
+use std::time::Duration;
+
+use netdev::packet::FrameCounts;
+use netdev::port::Port;
+use proptest::prelude::*;
+
+use super::*;
+use crate::flow::{Field, FlowKey, FlowMask, Ufid};
+use crate::pmd::statistics::Snapshot;
+use crate::testing::{MemoryPort, TestHandler, udp};
+
+/// Ports 1, 2 and 3, and a datapath that knows them.
+struct Setup {
+    datapath: Datapath,
+    ports: Vec<MemoryPort>,
+    handler: Arc<TestHandler>,
+}
+
+fn mask(fields: &[Field]) -> FlowKey {
+    let mut bits = FlowKey::default();
+    fields.iter().for_each(|&field| bits.set(field, u128::MAX));
+    bits
+}
+
+/// Sends what comes in on port 1 to port 2, and looks at as little as it may.
+fn forward(key: &FlowKey) -> Option<(FlowKey, Vec<Action>)> {
+    let fields = [Field::InPort, Field::PacketType, Field::EthType, Field::IpFrag];
+    (key.in_port.get() == 1).then(|| (mask(&fields), vec![Action::Output(PortNumber(2))]))
+}
+
+/// The same by destination address: even ones to port 2, odd ones to port 3.
+fn by_address(key: &FlowKey) -> Option<(FlowKey, Vec<Action>)> {
+    let port = PortNumber(2 + (key.ipv4_dst.get() & 1));
+    let fields = [Field::InPort, Field::EthType, Field::IpFrag, Field::Ipv4Dst];
+    Some((mask(&fields), vec![Action::Output(port)]))
+}
+
+impl Setup {
+    fn new(
+        needs_pmd: bool,
+        queues: usize,
+        answer: impl Fn(&FlowKey) -> Option<(FlowKey, Vec<Action>)> + Send + Sync + 'static,
+    ) -> Self {
+        let handler = TestHandler::new(answer);
+        let cores = (0..4).map(|core| Core { numa: 0, core }).collect();
+        let datapath = Datapath::new(Config {
+            kind: DatapathType::Dummy,
+            topology: Topology { cores, is_real: false },
+            frames: 1024,
+            handler: handler.clone(),
+            seed: 7,
+        });
+        let ports = ["p1", "p2", "p3"].map(|name| MemoryPort::new(name, queues, needs_pmd));
+        let mut setup = Self { datapath, ports: ports.into(), handler };
+        for port in &setup.ports {
+            setup.datapath.add_port(port.name()).unwrap();
+        }
+        setup.reconfigure();
+        setup
+    }
+
+    fn reconfigure(&mut self) {
+        let ports = (1..).map(PortNumber).zip(&mut self.ports);
+        let mut ports: Vec<_> = ports.map(|(n, port)| (n, port as &mut dyn Port)).collect();
+        assert_eq!(self.datapath.reconfigure(&mut ports), []);
+    }
+
+    /// Lets the controlling thread work until nothing is left.
+    fn settle(&mut self) {
+        while self.datapath.poll() > 0 {}
+    }
+
+    /// Waits until poll threads have received everything.
+    fn wait(&mut self) {
+        while self.ports.iter().any(|port| port.waiting() > 0) {
+            yield_now();
+        }
+        // Done when the batch that was received last is.
+        self.datapath.run_everywhere(|_| ());
+    }
+
+    fn counters(&self, id: WorkerId) -> Snapshot {
+        let status = self.datapath.thread_status().into_iter().find(|status| status.id == id);
+        let counters = status.unwrap().counters;
+        // What depends on the time is left out.
+        Snapshot {
+            idle_iterations: 0,
+            busy_iterations: 0,
+            sleep_iterations: 0,
+            idle_cycles: 0,
+            busy_cycles: 0,
+            sleep_cycles: 0,
+            upcall_cycles: 0,
+            ..counters
+        }
+    }
+
+    fn frames(&mut self) -> FrameCounts {
+        self.datapath.pool(0).unwrap().counts()
+    }
+
+    fn assert_no_frame_is_held(&mut self) {
+        let counts = self.frames();
+        assert_eq!((counts.held, counts.shared + counts.cached), (0, counts.total));
+    }
+}
+
+fn numbered(count: u32) -> Vec<Vec<u8>> {
+    (0..count).map(|n| udp(0x0a00_0001, 0x0a00_0002 + n % 7, [5, 6], &n.to_be_bytes())).collect()
+}
+
+#[test]
+fn one_upcall_and_the_rest_hits() {
+    let mut setup = Setup::new(false, 1, forward);
+    let frames = numbered(100);
+    frames.iter().for_each(|frame| setup.ports[0].arrive(0, frame.clone()));
+    setup.settle();
+    assert_eq!(setup.ports[1].take_sent(), frames);
+    let expected = Snapshot {
+        received: 100,
+        upcalls: 1,
+        // The rest of the first batch is found behind the upcall.
+        megaflow_hits: 31,
+        subtables_visited: 31,
+        simple_hits: 68,
+        sent: 100,
+        sent_batches: 4,
+        ..Snapshot::default()
+    };
+    assert_eq!(setup.counters(WorkerId::Main), expected);
+    assert_eq!(expected.passes(), 100);
+    let [flow] = &setup.datapath.dump_flows(None)[..] else { panic!("one flow") };
+    let statistics = flow.statistics();
+    assert_eq!((statistics.packets, statistics.bytes), (99, 99 * 46));
+    assert!(statistics.used.is_some());
+    setup.assert_no_frame_is_held();
+    setup.datapath.clear_statistics();
+    assert_eq!(setup.counters(WorkerId::Main), Snapshot::default());
+}
+
+#[test]
+fn a_port_without_bridge_loses_its_packets() {
+    let mut setup = Setup::new(false, 1, forward);
+    numbered(3).into_iter().for_each(|frame| setup.ports[1].arrive(0, frame));
+    setup.ports[1].arrive(0, vec![1; 13]);
+    setup.settle();
+    let expected = Snapshot { received: 4, lost_upcalls: 3, ..Snapshot::default() };
+    assert_eq!(setup.counters(WorkerId::Main), expected);
+    assert_eq!(setup.datapath.flow_count(), 0);
+    setup.assert_no_frame_is_held();
+}
+
+/// Two subtables, so that the caches are used, and neither of them simple.
+fn cached(knobs: Knobs) -> Snapshot {
+    let mut setup = Setup::new(false, 1, by_address);
+    setup.datapath.set_knobs(knobs);
+    for (frame, length) in [(0, 1), (7, 1), (7, 10)] {
+        for _ in 0..length {
+            setup.ports[0].arrive(0, numbered(frame + 1).pop().unwrap());
+            setup.settle();
+        }
+    }
+    let counters = setup.counters(WorkerId::Main);
+    assert_eq!((counters.received, counters.passes(), counters.sent), (12, 12, 12));
+    setup.assert_no_frame_is_held();
+    Snapshot { received: 0, sent: 0, sent_batches: 0, ..counters }
+}
+
+#[test]
+fn hits_are_counted_by_the_cache_that_operators_know() {
+    let expected = Snapshot { upcalls: 1, exact_hits: 11, ..Snapshot::default() };
+    assert_eq!(cached(Knobs { exact_one_in: 1, ..Knobs::default() }), expected);
+    let signature = Knobs { exact_one_in: 0, signature_cache: true, ..Knobs::default() };
+    let expected = Snapshot { upcalls: 1, signature_hits: 11, ..Snapshot::default() };
+    assert_eq!(cached(signature), expected);
+    let none = Knobs { exact_one_in: 0, ..Knobs::default() };
+    let expected =
+        Snapshot { upcalls: 1, megaflow_hits: 11, subtables_visited: 11, ..Snapshot::default() };
+    assert_eq!(cached(none), expected);
+}
+
+#[test]
+fn the_exact_cache_can_be_off_for_a_port() {
+    let mut setup = Setup::new(false, 1, by_address);
+    setup.datapath.set_knobs(Knobs { exact_one_in: 1, ..Knobs::default() });
+    let settings = PortSettings { exact_cache: false, ..PortSettings::default() };
+    setup.datapath.set_port_settings(PortNumber(1), settings);
+    setup.reconfigure();
+    for _ in 0..3 {
+        setup.ports[0].arrive(0, numbered(1).pop().unwrap());
+        setup.settle();
+    }
+    let counters = setup.counters(WorkerId::Main);
+    assert_eq!((counters.upcalls, counters.megaflow_hits, counters.exact_hits), (1, 2, 0));
+}
+
+#[test]
+fn poll_threads_keep_the_order_of_flows_while_queues_move() {
+    let mut setup = Setup::new(true, 2, by_address);
+    assert_eq!(setup.datapath.thread_status().len(), 2);
+    let mut expected = [vec![], vec![]];
+    for round in 0..40u32 {
+        for n in 0..200u32 {
+            let destination = 0x0a00_0000 + n % 16;
+            let data = [round.to_be_bytes(), n.to_be_bytes()].concat();
+            let frame = udp(1, destination, [5, 6], &data);
+            expected[(destination & 1) as usize].push(frame.clone());
+            // A flow stays on its queue, as receive side scaling sees to.
+            setup.ports[0].arrive((destination % 2) as usize, frame);
+        }
+        let cores = [vec![0], vec![1, 2], vec![0, 1, 2, 3], vec![3]];
+        let settings = PmdSettings {
+            cores: Some(cores[round as usize % 4].clone()),
+            algorithm: [Algorithm::Cycles, Algorithm::RoundRobin, Algorithm::Group]
+                [round as usize % 3],
+            ..PmdSettings::default()
+        };
+        setup.datapath.set_pmd_settings(settings);
+        setup.reconfigure();
+    }
+    setup.wait();
+    for (port, expected) in setup.ports[1..].iter().zip(&mut expected) {
+        let mut sent = port.take_sent();
+        // Queues race, flows do not: a stable sort by flow must give one list.
+        sent.sort_by_key(|frame| frame[30..34].to_vec());
+        expected.sort_by_key(|frame| frame[30..34].to_vec());
+        assert!(sent == *expected, "{} of {} frames", sent.len(), expected.len());
+    }
+    for settings in [Some(vec![]), None] {
+        setup.datapath.set_pmd_settings(PmdSettings { cores: settings, ..PmdSettings::default() });
+        setup.reconfigure();
+    }
+    assert!(setup.datapath.remove_port("p1"));
+    setup.datapath.flush_flows();
+    assert_eq!(setup.datapath.flow_count(), 0);
+    setup.assert_no_frame_is_held();
+}
+
+#[test]
+fn pinned_queues_are_polled_by_their_core() {
+    let mut setup = Setup::new(true, 2, by_address);
+    setup
+        .datapath
+        .set_pmd_settings(PmdSettings { cores: Some(vec![1, 3]), ..PmdSettings::default() });
+    let affinity = BTreeMap::from([(0, 3), (1, 3)]);
+    setup.datapath.set_port_settings(PortNumber(2), PortSettings { affinity, exact_cache: true });
+    setup.reconfigure();
+    let status = setup.datapath.thread_status();
+    let of = |status: &ThreadStatus| {
+        let queues = status.queues.iter().map(|queue| (queue.port.0, queue.queue));
+        (status.id, status.is_isolated, queues.collect::<Vec<_>>())
+    };
+    assert_eq!(
+        status.iter().map(of).collect::<Vec<_>>(),
+        [
+            (WorkerId::Core(1), false, vec![(1, 0), (1, 1), (3, 0), (3, 1)]),
+            (WorkerId::Core(3), true, vec![(2, 0), (2, 1)]),
+            (WorkerId::Main, false, vec![]),
+        ]
+    );
+}
+
+#[test]
+fn a_thread_that_fails_starts_again() {
+    let answer = |key: &FlowKey| match key.ipv4_dst.get() {
+        0xbad => panic!("told to"),
+        _ => forward(key),
+    };
+    let mut setup = Setup::new(true, 1, answer);
+    setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"first"));
+    setup.wait();
+    setup.datapath.flush_flows();
+    setup.ports[0].arrive(0, udp(1, 0xbad, [3, 4], b"fatal"));
+    setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"lost with it"));
+    setup.wait();
+    setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"last"));
+    setup.wait();
+    let sent: Vec<_> =
+        setup.ports[1].take_sent().iter().map(|frame| frame[42..].to_vec()).collect();
+    assert_eq!(sent, [b"first".to_vec(), b"last".to_vec()]);
+    for name in ["p1", "p2", "p3"] {
+        setup.datapath.remove_port(name);
+    }
+    setup.assert_no_frame_is_held();
+}
+
+#[test]
+fn sleeping_threads_wake_for_work_and_packets() {
+    let mut setup = Setup::new(true, 1, forward);
+    setup.datapath.set_pmd_settings(PmdSettings { max_sleep: 10_000, ..PmdSettings::default() });
+    setup.reconfigure();
+    for frame in numbered(5) {
+        std::thread::sleep(Duration::from_millis(3));
+        setup.ports[0].arrive(0, frame);
+        setup.wait();
+    }
+    assert_eq!(setup.ports[1].take_sent(), numbered(5));
+    let status = setup.datapath.thread_status();
+    assert!(status[0].counters.sleep_iterations > 0);
+    assert_eq!(status[0].max_sleep, 10_000);
+}
+
+fn put(port: u32, actions: &[Action], mode: PutMode) -> FlowPut {
+    let mut key = FlowKey::default();
+    key.in_port.set(port);
+    key.eth_type.set(0x0800);
+    FlowPut {
+        key,
+        mask: FlowMask::new(mask(&[Field::InPort, Field::EthType])),
+        actions: actions.into(),
+        ufid: None,
+        mode,
+        clear_statistics: false,
+    }
+}
+
+#[test]
+fn flows_are_put_and_removed_from_outside() {
+    let mut setup = Setup::new(false, 1, |_| None);
+    let to = |port| [Action::Output(PortNumber(port))];
+    let datapath = &mut setup.datapath;
+    let modify = put(1, &to(3), PutMode::Modify);
+    assert_eq!(datapath.put_flow(&modify, None), Err(FlowError::NotFound));
+    assert_eq!(datapath.put_flow(&put(1, &to(2), PutMode::Create), None), Ok(()));
+    assert_eq!(datapath.put_flow(&put(1, &to(2), PutMode::Create), None), Err(FlowError::Exists));
+    let other = Some(WorkerId::Core(1));
+    assert_eq!(
+        datapath.put_flow(&put(1, &to(2), PutMode::Create), other),
+        Err(FlowError::NoThread)
+    );
+    let mut loose = put(1, &to(2), PutMode::Create);
+    loose.mask = FlowMask::new(mask(&[Field::EthType]));
+    assert_eq!(datapath.put_flow(&loose, None), Err(FlowError::PortNotExact));
+
+    setup.ports[0].arrive(0, numbered(1).pop().unwrap());
+    setup.settle();
+    assert_eq!(setup.datapath.put_flow(&modify, None), Ok(()));
+    setup.ports[0].arrive(0, numbered(2).pop().unwrap());
+    setup.settle();
+    assert_eq!(setup.ports[1].take_sent(), numbered(1));
+    assert_eq!(setup.ports[2].take_sent(), numbered(2)[1..]);
+    let flows = setup.datapath.dump_flows(Some(WorkerId::Main));
+    let [flow] = &flows[..] else { panic!("one flow") };
+    assert_eq!((flow.statistics().packets, flow.actions()), (2, to(3).as_slice().into()));
+    assert_eq!(setup.datapath.flows(flow.ufid(), None).len(), 1);
+
+    let clear = FlowPut {
+        clear_statistics: true,
+        mode: PutMode::CreateOrModify,
+        ufid: Some(flow.ufid()),
+        ..modify
+    };
+    assert_eq!(setup.datapath.put_flow(&clear, None), Ok(()));
+    assert_eq!(flow.statistics().packets, 0);
+    assert_eq!(setup.datapath.remove_flow(Ufid(1), None), Err(FlowError::NotFound));
+    assert_eq!(setup.datapath.remove_flow(flow.ufid(), None), Ok(()));
+    assert!(flow.is_dead());
+    setup.ports[0].arrive(0, numbered(1).pop().unwrap());
+    setup.settle();
+    assert_eq!(setup.handler.misses.load(Ordering::Relaxed), 1);
+    setup.assert_no_frame_is_held();
+}
+
+#[test]
+fn meters_are_numbered_and_bounded() {
+    let mut setup = Setup::new(false, 1, |_| None);
+    let config = |bands| MeterConfig {
+        in_packets: true,
+        bands: vec![crate::meter::BandConfig { rate: 1, burst: 1 }; bands],
+    };
+    let datapath = &mut setup.datapath;
+    let too_high = MeterError::Number { number: MAX_METERS };
+    assert_eq!(datapath.set_meter(MAX_METERS, config(1)), Err(too_high));
+    assert_eq!(datapath.set_meter(3, config(9)), Err(MeterError::Bands { number: 3, bands: 9 }));
+    assert_eq!(datapath.set_meter(3, config(1)), Ok(()));
+    let pool = datapath.pool(0).unwrap();
+    let actions = [Action::Meter(3), Action::Output(PortNumber(1))];
+    for frame in numbered(3) {
+        datapath.execute(pool.packet_with(&frame).unwrap(), &actions);
+    }
+    let meter = datapath.remove_meter(3).unwrap();
+    assert_eq!((meter.seen().packets, meter.dropped()[0].packets), (3, 2));
+    assert!(datapath.meter(3).is_none());
+    assert_eq!(setup.ports[0].take_sent(), numbered(1));
+    setup.assert_no_frame_is_held();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Every frame leaves where the handler would send it, in order, whatever caches and
+    /// megaflows say in between.
+    #[test]
+    fn packets_go_where_translation_sends_them(
+        addresses in prop::collection::vec((0..64u32, 0..4u16), 1..400),
+        prefix in 26..=32u32,
+        exact_one_in in prop::sample::select(vec![0, 1, 3, 100]),
+        signature_cache in any::<bool>(),
+        flushes in prop::collection::vec(any::<bool>(), 20),
+    ) {
+        // The port number of even addresses decides; other packets look at the address alone.
+        let bits = u32::MAX << (32 - prefix);
+        let answer = move |key: &FlowKey| {
+            let group = (key.ipv4_dst.get() & bits) >> (32 - prefix);
+            let mut wanted = mask(&[Field::InPort, Field::EthType]);
+            wanted.ipv4_dst.set(bits);
+            let port = if group % 3 == 0 {
+                wanted.tp_dst.set(u16::MAX);
+                2 + u32::from(key.tp_dst.get() & 1)
+            } else {
+                2 + group % 3 % 2
+            };
+            Some((wanted, vec![Action::Output(PortNumber(port))]))
+        };
+        let mut setup = Setup::new(false, 1, answer);
+        setup.datapath.set_knobs(Knobs { exact_one_in, signature_cache, ..Knobs::default() });
+        let mut expected = [vec![], vec![]];
+        for (chunk, flush) in addresses.chunks(20).zip(flushes) {
+            for (n, &(address, port)) in chunk.iter().enumerate() {
+                let frame = udp(9, address, [1, port], &n.to_be_bytes());
+                let mut key = FlowKey::default();
+                key.ipv4_dst.set(address);
+                key.tp_dst.set(port);
+                let (_, actions) = answer(&key).unwrap();
+                let [Action::Output(PortNumber(out))] = actions[..] else { panic!("one output") };
+                expected[out as usize - 2].push(frame.clone());
+                setup.ports[0].arrive(0, frame);
+            }
+            setup.settle();
+            if flush {
+                setup.datapath.flush_flows();
+            }
+        }
+        for (port, expected) in setup.ports[1..].iter().zip(expected) {
+            prop_assert_eq!(port.take_sent(), expected);
+        }
+        let counters = setup.counters(WorkerId::Main);
+        prop_assert_eq!(counters.passes(), addresses.len() as u64);
+        prop_assert_eq!(counters.received, addresses.len() as u64);
+        prop_assert_eq!(counters.upcalls, setup.handler.misses.load(Ordering::Relaxed));
+        setup.assert_no_frame_is_held();
+    }
+}

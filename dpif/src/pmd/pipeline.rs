@@ -1,0 +1,400 @@
+//! What happens to a batch of packets: keys, flows, upcalls, counters, actions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use netdev::cpu;
+use netdev::packet::{BATCH_SIZE, Batch, Packet, PacketRef};
+use netdev::wire::vlan;
+
+use super::lookup::{CachePolicy, Keys, Lookup};
+use super::statistics::{Counters, Statistics};
+use super::transmit::Transmit;
+use crate::action::Action;
+use crate::classifier::bits;
+use crate::datapath::PortNumber;
+use crate::drop::{DropReason, Drops};
+use crate::execute::{Executor, Random};
+use crate::flow::{FlowKey, FlowMask, PacketKey, Ufid, extract, five_tuple_hash};
+use crate::flow_table::{FlowRecord, Plan, WorkerId};
+use crate::meter::Meter;
+use crate::upcall::UpcallHandler;
+
+/// Bytes of the shortest frame that is one.
+const ETHERNET_HEADER: usize = 14;
+
+/// The flows of all threads of a datapath, for those who look at them from outside.
+pub(crate) type FlowIndex = DashMap<(WorkerId, Ufid), Arc<FlowRecord>>;
+
+/// Everything that a thread looks at for a packet.
+pub(crate) struct Pipeline {
+    id: WorkerId,
+    pub(crate) lookup: Lookup,
+    pub(crate) transmit: Transmit,
+    pub(crate) meters: HashMap<u32, Arc<Meter>>,
+    pub(crate) vlan_limit: usize,
+    statistics: Arc<Statistics>,
+    pub(crate) drops: Drops,
+    handler: Arc<dyn UpcallHandler>,
+    index: Arc<FlowIndex>,
+    keys: Keys,
+    /// What to do with packets of a batch that have no flow.
+    answers: [Option<Arc<[Action]>>; BATCH_SIZE],
+    recirculated: Vec<Batch>,
+    scratch: PacketKey,
+    random: Random,
+    seed: u64,
+    /// Milliseconds of the switch's clock.
+    now: u64,
+}
+
+/// Parts of a [`Pipeline`] that others share.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) handler: Arc<dyn UpcallHandler>,
+    pub(crate) index: Arc<FlowIndex>,
+    /// Seed of all hashes.
+    pub(crate) seed: u64,
+}
+
+impl Pipeline {
+    pub(crate) fn new(id: WorkerId, shared: Shared, statistics: Arc<Statistics>) -> Self {
+        let Shared { handler, index, seed } = shared;
+        Self {
+            id,
+            lookup: Lookup::new(seed),
+            transmit: Transmit::default(),
+            meters: HashMap::new(),
+            vlan_limit: 1,
+            statistics,
+            drops: Drops::new(),
+            handler,
+            index,
+            keys: Keys::new(),
+            answers: [const { None }; BATCH_SIZE],
+            recirculated: vec![],
+            scratch: PacketKey::default(),
+            random: Random::new(seed ^ 0x5bd1_e995),
+            seed,
+            now: 0,
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        self.statistics.counters()
+    }
+
+    /// Takes the time for what follows.
+    pub(crate) fn set_now(&mut self, now: Duration) {
+        self.now = now.as_millis() as u64;
+        self.transmit.now = now;
+    }
+
+    /// Runs received packets through the datapath until they have left it, and leaves `batch`
+    /// empty.
+    pub(crate) fn process(&mut self, batch: &mut Batch, policy: CachePolicy) {
+        drop_short_frames(batch, &mut self.drops);
+        self.pass(batch, policy, 0);
+        self.finish_recirculated(policy);
+    }
+
+    /// Does `actions` to one packet that came in on no queue.
+    pub(crate) fn execute(&mut self, packet: Packet, actions: &[Action], policy: CachePolicy) {
+        self.executor(0).run(packet, actions);
+        self.finish_recirculated(policy);
+    }
+
+    /// Sends what has waited long enough, or everything when `all` is set.
+    pub(crate) fn flush(&mut self, all: bool) {
+        self.transmit.flush(all, self.statistics.counters(), &mut self.drops);
+    }
+
+    fn finish_recirculated(&mut self, policy: CachePolicy) {
+        let mut depth = 1;
+        while !self.recirculated.is_empty() {
+            for mut batch in std::mem::take(&mut self.recirculated) {
+                self.counters().recirculated.add(batch.len() as u64);
+                self.pass(&mut batch, policy, depth);
+            }
+            depth += 1;
+        }
+    }
+
+    /// One pass of a batch, which is left empty.
+    fn pass(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
+        let all = match batch.len() {
+            0 => return,
+            count => u32::MAX >> (BATCH_SIZE - count),
+        };
+        self.extract(batch, depth);
+        let missing = self.find(all, policy, depth);
+        if missing == 0 && self.forward_together(batch) {
+            return;
+        }
+        self.answer(batch, missing, policy);
+        self.count(batch);
+        self.act(batch, depth);
+    }
+
+    /// Extracts the keys of a batch, and their hashes.
+    fn extract(&mut self, batch: &mut Batch, depth: u32) {
+        let Keys { keys, hashes, .. } = &mut self.keys;
+        for (mut packet, key) in batch.iter_mut().zip(keys.iter_mut()) {
+            extract(&mut packet, None, self.vlan_limit, key);
+        }
+        for ((mut packet, key), hash) in batch.iter_mut().zip(keys.iter()).zip(hashes) {
+            let descriptor = packet.descriptor_mut();
+            *hash = descriptor.rss_hash().unwrap_or_else(|| {
+                let hash = five_tuple_hash(key.key(), self.seed);
+                descriptor.set_rss_hash(Some(hash));
+                hash
+            });
+            if depth > 0 {
+                // A pass must not take the flow of another for its own.
+                *hash ^= descriptor.recirc_id.wrapping_mul(0x9e37_79b1);
+            }
+        }
+    }
+
+    /// Finds the flows of a batch; returns the bits of packets that have none.
+    fn find(&mut self, all: u32, policy: CachePolicy, depth: u32) -> u32 {
+        let (mut left, mut missing) = (all, 0);
+        while let Some(first) = bits(left).next() {
+            let port = self.keys.keys[first].key().in_port;
+            let same = match depth {
+                // Received packets came in on one port.
+                0 => left,
+                _ => {
+                    let is_same = |packet: &usize| self.keys.keys[*packet].key().in_port == port;
+                    bits(left).filter(is_same).fold(0, |set, packet| set | 1 << packet)
+                }
+            };
+            left &= !same;
+            missing |= self.lookup.find(
+                PortNumber(port.get()),
+                &mut self.keys,
+                same,
+                policy,
+                depth == 0,
+                self.statistics.counters(),
+            );
+        }
+        missing
+    }
+
+    /// Counts and sends a batch whose packets are all of one flow that sends them to one port;
+    /// false, and nothing happens, when it is not so.
+    #[inline]
+    fn forward_together(&mut self, batch: &mut Batch) -> bool {
+        let flows = self.keys.flows.get(..batch.len()).unwrap_or(&[]);
+        let Some(&first) = flows.first() else { return false };
+        if flows.iter().fold(0, |different, flow| different | flow ^ first) != 0 {
+            return false;
+        }
+        let Some((Plan::Output(port), record)) = self.lookup.flows.hit(first) else { return false };
+        let (mut bytes, mut flags) = (0, 0);
+        for (packet, key) in batch.iter().zip(self.keys.keys.iter()) {
+            bytes += packet.len() as u64;
+            flags |= key.key().tcp_flags.get();
+        }
+        record.count(batch.len() as u64, bytes, flags, self.now);
+        self.transmit.push_all(*port, batch, self.statistics.counters(), &mut self.drops);
+        true
+    }
+
+    /// Asks what to do with packets that have no flow.
+    fn answer(&mut self, batch: &Batch, missing: u32, policy: CachePolicy) {
+        let mut is_changed = false;
+        for packet in bits(missing) {
+            let key = &self.keys.keys[packet];
+            let port = PortNumber(key.key().in_port.get());
+            // An earlier packet of the batch may have brought the flow.
+            if is_changed && let Some(flow) = self.lookup.find_one(port, key) {
+                self.keys.flows[packet] = flow;
+                self.counters().megaflow_hits.add(1);
+                self.counters().subtables_visited.add(1);
+                self.lookup.remember(self.keys.hashes[packet], flow, policy);
+                continue;
+            }
+            self.keys.flows[packet] = 0;
+            if let Some(view) = batch.get(packet) {
+                is_changed |= self.upcall(view, packet, policy);
+            }
+        }
+    }
+
+    /// Asks what to do with one packet; says whether a flow was installed.
+    fn upcall(&mut self, view: PacketRef<'_>, packet: usize, policy: CachePolicy) -> bool {
+        let start = cpu::cycles();
+        let key = self.keys.keys[packet].key().clone();
+        let answer = self.handler.miss(view, &key);
+        let installed = match answer {
+            Ok(answer) => {
+                self.answers[packet] = Some(answer.actions);
+                self.counters().upcalls.add(1);
+                answer.install.map(|flow| self.install(key, flow.mask, flow.actions))
+            }
+            Err(_) => {
+                self.counters().lost_upcalls.add(1);
+                None
+            }
+        };
+        if let Some(flow) = installed {
+            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+        }
+        self.counters().upcall_cycles.add(cpu::cycles().wrapping_sub(start));
+        installed.is_some()
+    }
+
+    /// Installs a flow, or gives the one that is there other actions; returns its number.
+    fn install(&mut self, key: FlowKey, mask: FlowMask, actions: Arc<[Action]>) -> u32 {
+        let mask = with_required(mask, &key);
+        if let Some(number) = self.lookup.find_with(&key, &mask) {
+            self.lookup.set_actions(number, actions);
+            return number;
+        }
+        let ufid = flow_id(&key, &mask);
+        self.insert(FlowRecord::new(ufid, self.id, key, mask, actions))
+    }
+
+    /// The record of a flow.
+    pub(crate) fn record(&self, ufid: Ufid) -> Option<Arc<FlowRecord>> {
+        Some(Arc::clone(self.index.get(&(self.id, ufid))?.value()))
+    }
+
+    /// Finds the flow that takes packets with this key.
+    pub(crate) fn find_flow(&self, key: &FlowKey) -> Option<u32> {
+        let port = PortNumber(key.in_port.get());
+        self.lookup.find_one(port, &PacketKey::from(key.clone()))
+    }
+
+    /// Adds a flow and returns its number.
+    pub(crate) fn insert(&mut self, record: FlowRecord) -> u32 {
+        let record = Arc::new(record);
+        self.index.insert((self.id, record.ufid()), Arc::clone(&record));
+        self.lookup.insert(record)
+    }
+
+    /// Removes a flow.
+    pub(crate) fn remove(&mut self, number: u32) {
+        if let Some(record) = self.lookup.remove(number) {
+            self.index.remove(&(self.id, record.ufid()));
+        }
+    }
+
+    /// Removes every flow.
+    pub(crate) fn remove_all(&mut self) {
+        for record in self.lookup.clear() {
+            self.index.remove(&(self.id, record.ufid()));
+        }
+    }
+
+    /// Forgets every packet and flow, after something went wrong in the middle of it.
+    pub(crate) fn reset(&mut self) {
+        self.recirculated.clear();
+        self.answers = [const { None }; BATCH_SIZE];
+        self.remove_all();
+    }
+
+    /// Counts the packets of a batch in their flows.
+    fn count(&self, batch: &Batch) {
+        let Keys { keys, flows, .. } = &self.keys;
+        for ((packet, key), &flow) in batch.iter().zip(keys.iter()).zip(flows) {
+            if let Some((_, record)) = self.lookup.flows.hit(flow) {
+                record.count(1, packet.len() as u64, key.key().tcp_flags.get(), self.now);
+            }
+        }
+    }
+
+    /// Does to the packets of a batch, in order, what their flows or the answers say.
+    fn act(&mut self, batch: &mut Batch, depth: u32) {
+        let count = batch.len();
+        let mut drain = batch.drain();
+        for place in 0..count.min(BATCH_SIZE) {
+            let flow = self.keys.flows[place];
+            let plan = self.lookup.flows.hit(flow).map(|(plan, _)| plan);
+            let actions = match (plan, self.answers[place].take()) {
+                (Some(Plan::Output(port)), None) => {
+                    let (port, counters) = (*port, self.statistics.counters());
+                    self.transmit.push_next(port, &mut drain, counters, &mut self.drops);
+                    continue;
+                }
+                (Some(Plan::Actions(actions)), None) => Arc::clone(actions),
+                (_, Some(actions)) => actions,
+                (None, None) => {
+                    self.drops.add(DropReason::UpcallError, 1);
+                    drain.skip();
+                    continue;
+                }
+            };
+            if let Some(packet) = drain.next_packet() {
+                self.executor(depth).run(packet, &actions);
+            }
+        }
+    }
+
+    fn executor(&mut self, depth: u32) -> Executor<'_> {
+        Executor {
+            transmit: &mut self.transmit,
+            counters: self.statistics.counters(),
+            drops: &mut self.drops,
+            meters: &self.meters,
+            handler: &*self.handler,
+            recirculated: &mut self.recirculated,
+            scratch: &mut self.scratch,
+            random: &mut self.random,
+            vlan_limit: self.vlan_limit,
+            seed: self.seed,
+            now: self.now,
+            depth,
+            nesting: 0,
+        }
+    }
+}
+
+/// Drops frames that are too short to be one.
+fn drop_short_frames(batch: &mut Batch, drops: &mut Drops) {
+    let is_short = |packet: &PacketRef<'_>| {
+        packet.data().len() < ETHERNET_HEADER
+            && packet.descriptor().l3_type == 0
+            && packet.len() < ETHERNET_HEADER
+    };
+    if !batch.iter().any(|packet| is_short(&packet)) {
+        return;
+    }
+    for place in (0..batch.len()).rev() {
+        if batch.get(place).is_some_and(|packet| is_short(&packet)) {
+            batch.remove(place);
+            drops.add(DropReason::InvalidPacket, 1);
+        }
+    }
+}
+
+/// `mask` with what every flow looks at: the port, the recirculation, and whether there is a VLAN
+/// tag.
+pub(crate) fn with_required(mask: FlowMask, key: &FlowKey) -> FlowMask {
+    let bits = mask.bits();
+    let lacks_tag = key.is_ethernet() && bits.vlans[0].tci.get() == 0;
+    if bits.in_port.get() == u32::MAX && bits.recirc_id.get() == u32::MAX && !lacks_tag {
+        return mask;
+    }
+    let mut bits = bits.clone();
+    bits.in_port.set(u32::MAX);
+    bits.recirc_id.set(u32::MAX);
+    if lacks_tag {
+        bits.vlans[0].tci.set(vlan::CFI | vlan::VID_MASK);
+    }
+    FlowMask::new(bits)
+}
+
+/// The name of a flow for which nobody chose one: a hash over what it takes.
+pub(crate) fn flow_id(key: &FlowKey, mask: &FlowMask) -> Ufid {
+    let whole = FlowMask::new(mask.bits().clone());
+    let part = |seed: u64| {
+        let (of_key, of_mask) = (mask.hash(key, seed), whole.hash(mask.bits(), !seed));
+        u128::from(of_key ^ of_mask.rotate_left(16))
+    };
+    Ufid(part(1) << 96 | part(2) << 64 | part(3) << 32 | part(4))
+}

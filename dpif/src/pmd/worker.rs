@@ -1,0 +1,198 @@
+//! What one thread owns: receive queues, and the [`Pipeline`] that their packets go through.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use netdev::packet::{Batch, FramePool};
+use netdev::queue::RxQueue;
+use netdev::{clock, cpu};
+use tracing::error;
+
+use super::lookup::CachePolicy;
+use super::pipeline::Pipeline;
+use super::statistics::{LOAD_INTERVAL, Load, Statistics};
+use crate::datapath::PortNumber;
+
+/// How often subtables are ranked.
+const RANK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Settings that all threads of a datapath share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Knobs {
+    /// One packet in so many enters the exact-match cache (`emc-insert-inv-prob`); 0 is none.
+    pub exact_one_in: u32,
+    /// Whether hits of the signature cache are counted as such (`smc-enable`).
+    pub signature_cache: bool,
+    /// How long packets may wait for more to be sent with them (`tx-flush-interval`).
+    pub flush_interval: Duration,
+    /// VLAN tags that a flow may look at (`vlan-limit`).
+    pub vlan_limit: usize,
+}
+
+impl Default for Knobs {
+    fn default() -> Self {
+        Self {
+            exact_one_in: 100,
+            signature_cache: false,
+            flush_interval: Duration::ZERO,
+            vlan_limit: 1,
+        }
+    }
+}
+
+/// A receive queue and what its thread keeps about it.
+pub(crate) struct Receive {
+    pub(crate) port: PortNumber,
+    pub(crate) number: usize,
+    pub(crate) queue: Box<dyn RxQueue>,
+    /// Whether packets of the port may enter the exact-match cache (`emc-enable`).
+    pub(crate) exact_enabled: bool,
+    pub(crate) load: Arc<Load>,
+    batch: Batch,
+}
+
+impl Receive {
+    pub(crate) fn new(
+        port: PortNumber,
+        number: usize,
+        queue: Box<dyn RxQueue>,
+        exact_enabled: bool,
+        load: Arc<Load>,
+        pool: &Arc<FramePool>,
+    ) -> Self {
+        Self { port, number, queue, exact_enabled, load, batch: Batch::new(pool) }
+    }
+}
+
+/// See the [module](self).
+pub(crate) struct Worker {
+    pub(crate) queues: Vec<Receive>,
+    pub(crate) pipeline: Pipeline,
+    knobs: Knobs,
+    statistics: Arc<Statistics>,
+    /// Load by everything that is not a receive queue.
+    busy: Arc<Load>,
+    next_rank: Duration,
+    next_interval: Duration,
+    pub(crate) max_sleep: Duration,
+    pub(crate) is_quitting: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(pipeline: Pipeline, statistics: Arc<Statistics>, busy: Arc<Load>) -> Self {
+        let now = clock::now();
+        Self {
+            queues: vec![],
+            pipeline,
+            knobs: Knobs::default(),
+            statistics,
+            busy,
+            next_rank: now + RANK_INTERVAL,
+            next_interval: now + LOAD_INTERVAL,
+            max_sleep: Duration::ZERO,
+            is_quitting: false,
+        }
+    }
+
+    pub(crate) fn set_knobs(&mut self, knobs: Knobs) {
+        self.knobs = knobs;
+        self.pipeline.vlan_limit = knobs.vlan_limit;
+        self.pipeline.transmit.flush_interval = knobs.flush_interval;
+    }
+
+    /// Gives up a receive queue.
+    pub(crate) fn take_queue(&mut self, port: PortNumber, number: usize) -> Option<Receive> {
+        let is_meant = |queue: &Receive| queue.port == port && queue.number == number;
+        let place = self.queues.iter().position(is_meant)?;
+        Some(self.queues.remove(place))
+    }
+
+    /// What packets of no receive queue do to the caches.
+    pub(crate) fn quiet_policy(&self) -> CachePolicy {
+        CachePolicy { exact_one_in: 0, signature: self.knobs.signature_cache }
+    }
+
+    /// One round over the receive queues. Returns the packets received, and the most from one
+    /// queue.
+    pub(crate) fn poll(&mut self) -> (usize, usize) {
+        let start = cpu::cycles();
+        let now = clock::now();
+        self.pipeline.set_now(now);
+        let (mut received, mut most) = (0, 0);
+        let mut mark = start;
+        let mut in_queues = 0;
+        for queue in &mut self.queues {
+            let policy = CachePolicy {
+                exact_one_in: if queue.exact_enabled { self.knobs.exact_one_in } else { 0 },
+                signature: self.knobs.signature_cache,
+            };
+            let count = receive(queue, &mut self.pipeline, policy);
+            let end = cpu::cycles();
+            if count > 0 {
+                let spent = end.wrapping_sub(mark);
+                queue.load.add(spent);
+                in_queues += spent;
+                (received, most) = (received + count, most.max(count));
+            }
+            mark = end;
+        }
+        let is_idle = received == 0;
+        if is_idle && !self.pipeline.transmit.is_idle() {
+            self.pipeline.flush(false);
+        }
+        self.keep_house(now);
+
+        let spent = cpu::cycles().wrapping_sub(start);
+        let counters = self.statistics.counters();
+        if is_idle {
+            counters.idle_iterations.add(1);
+            counters.idle_cycles.add(spent);
+        } else {
+            self.busy.add(spent.saturating_sub(in_queues));
+            counters.busy_iterations.add(1);
+            counters.busy_cycles.add(spent);
+        }
+        (received, most)
+    }
+
+    /// What is due now and then.
+    fn keep_house(&mut self, now: Duration) {
+        self.pipeline.drops.publish();
+        if now >= self.next_rank {
+            self.next_rank = now + RANK_INTERVAL;
+            self.pipeline.lookup.rank();
+        }
+        if now >= self.next_interval {
+            self.next_interval = now + LOAD_INTERVAL;
+            self.busy.end_interval();
+            self.queues.iter().for_each(|queue| queue.load.end_interval());
+        }
+    }
+
+    /// Puts what a panic interrupted in a state from which work can go on: without flows, and
+    /// without the packets that were on their way.
+    pub(crate) fn recover(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.batch.clear());
+        self.pipeline.reset();
+    }
+}
+
+/// Receives a batch from one queue, and processes it.
+fn receive(queue: &mut Receive, pipeline: &mut Pipeline, policy: CachePolicy) -> usize {
+    let count = match queue.queue.receive(&mut queue.batch) {
+        Ok(0) => return 0,
+        Ok(count) => count,
+        Err(problem) => {
+            error!(target: "dpif_netdev", limited = true, "error receiving data: {problem}");
+            return 0;
+        }
+    };
+    for mut packet in queue.batch.iter_mut() {
+        packet.descriptor_mut().in_port = queue.port.0;
+    }
+    pipeline.counters().received.add(count as u64);
+    // Recovery of packets from hardware, and flow marks, come in here.
+    pipeline.process(&mut queue.batch, policy);
+    pipeline.flush(false);
+    count
+}
