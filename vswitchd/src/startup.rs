@@ -28,9 +28,9 @@ use crate::errno;
 use crate::exit::{Signals, terminate};
 use crate::log::Log;
 use crate::memory_lock;
-use crate::topology;
 use crate::ovsdb::client::{Client, RemotesError, Settings, parse_remotes};
 use crate::ovsdb::server::{Server as DatabaseServer, ServerError, Settings as DatabaseSettings};
+use crate::topology;
 
 /// Why the daemon cannot run.
 #[derive(Debug, Error)]
@@ -217,7 +217,8 @@ fn database_remotes(args: &Args, directories: &Directories) -> Result<Vec<Remote
 
 fn counters() -> Vec<&'static Counter> {
     let own = [&server::RECEIVED, &server::REPLIED, &daemon::RECONFIGURED];
-    netdev::COVERAGE.iter().copied().chain(dpif::coverage()).chain(own).collect()
+    let lower = netdev::COVERAGE.iter().chain(ofproto::COVERAGE).copied();
+    lower.chain(dpif::coverage()).chain(own).collect()
 }
 
 /// The TLS settings of the command line, if there are any.

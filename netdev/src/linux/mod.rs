@@ -7,6 +7,7 @@ pub mod links;
 mod netlink;
 mod outgoing;
 mod packet_socket;
+pub mod poller;
 pub(crate) mod port;
 mod system_queue;
 mod tap;

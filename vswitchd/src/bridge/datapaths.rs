@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dpif::datapath::{self, Config, Datapath, DatapathType, PortNumber, Topology};
+use dpif::datapath::{Config, Datapath, DatapathType, PortNumber, Topology};
+use netdev::linux::poller::Poller;
 use netdev::port::Port;
+use ofproto::epoch::Epoch;
 use ofproto::mac_table::MacTable;
 use ofproto::switches::{Attachment, PortSnapshot, SwitchSnapshot, Switches};
 use ofproto::upcall::Upcalls;
@@ -12,7 +14,6 @@ use tracing::warn;
 use uuid::Uuid;
 
 use super::Bridges;
-use super::poller::Poller;
 use crate::config::diff::InterfaceName;
 use crate::config::model::DatapathConfig;
 
@@ -25,6 +26,8 @@ const ROUNDS: usize = 16;
 pub(super) struct SharedDatapath {
     pub(super) datapath: Datapath,
     pub(super) upcalls: Arc<Upcalls>,
+    /// Counts changes of what its flows depend on.
+    epoch: Arc<Epoch>,
     /// The MAC table of each bridge.
     pub(super) mac_tables: BTreeMap<String, Arc<MacTable>>,
     /// Waits for the ports that the control thread polls; absent when the system refused it.
@@ -33,7 +36,8 @@ pub(super) struct SharedDatapath {
 
 impl SharedDatapath {
     pub(super) fn new(kind: DatapathType, topology: &Topology) -> Self {
-        let upcalls = Arc::new(Upcalls::new());
+        let epoch = Arc::new(Epoch::default());
+        let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch)));
         let datapath = Datapath::new(Config {
             kind,
             topology: topology.clone(),
@@ -41,7 +45,7 @@ impl SharedDatapath {
             handler: Arc::clone(&upcalls) as Arc<_>,
             seed: Uuid::new_v4().as_u64_pair().0,
         });
-        Self { datapath, upcalls, mac_tables: BTreeMap::new(), poller: None }
+        Self { datapath, upcalls, epoch, mac_tables: BTreeMap::new(), poller: None }
     }
 }
 
@@ -108,11 +112,8 @@ impl Bridges {
             if applied.datapath != Some(kind) {
                 continue;
             }
-            let settings: BTreeMap<_, _> = applied
-                .config
-                .interfaces()
-                .map(|(port, name, _)| (name, &port.settings))
-                .collect();
+            let settings: BTreeMap<_, _> =
+                applied.config.interfaces().map(|(port, name, _)| (name, &port.settings)).collect();
             let ports = switch.ports().filter_map(|(number, port)| {
                 let name = port.port.name();
                 let attachment = match port.datapath_number {
@@ -122,11 +123,11 @@ impl Bridges {
                 let settings = settings.get(name).copied().cloned().unwrap_or_default();
                 Some((number, PortSnapshot { name: name.to_owned(), attachment, settings }))
             });
-            let upcalls = &shared.upcalls;
+            let epoch = &shared.epoch;
             let mac_table = shared
                 .mac_tables
                 .entry(bridge.clone())
-                .or_insert_with(|| Arc::new(MacTable::new(upcalls.epoch())));
+                .or_insert_with(|| Arc::new(MacTable::new(Arc::clone(epoch))));
             mac_table.set_ageing(applied.config.mac_ageing);
             mac_table.set_size(applied.config.mac_table_size);
             snapshots.push(SwitchSnapshot {
@@ -139,7 +140,7 @@ impl Bridges {
         }
         let names: Vec<_> = snapshots.iter().map(|switch| switch.name.clone()).collect();
         shared.mac_tables.retain(|name, _| names.contains(name));
-        shared.upcalls.set_switches(Switches::new(snapshots));
+        shared.upcalls.publish(Switches::new(snapshots));
     }
 
     /// Receives and forwards what waits at the ports that the control thread polls. Returns
@@ -185,7 +186,7 @@ impl Bridges {
     }
 
     /// Number of the datapath port of a port of a switch.
-    pub fn datapath_port(&self, name: &InterfaceName) -> Option<datapath::PortNumber> {
+    pub fn datapath_port(&self, name: &InterfaceName) -> Option<PortNumber> {
         self.port(name)?.datapath_number
     }
 }

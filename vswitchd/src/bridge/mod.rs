@@ -2,7 +2,6 @@
 
 mod address;
 mod datapaths;
-mod poller;
 pub mod reconcile;
 pub mod status;
 

@@ -114,7 +114,12 @@ impl Bridges {
             .collect()
     }
 
-    pub(super) fn fail_interface(&mut self, name: &InterfaceName, config: &InterfaceConfig, error: String) {
+    pub(super) fn fail_interface(
+        &mut self,
+        name: &InterfaceName,
+        config: &InterfaceConfig,
+        error: String,
+    ) {
         let failed = AppliedInterface { config: config.clone(), number: None, error: Some(error) };
         if let Some(bridge) = self.applied.get_mut(&name.bridge) {
             bridge.interfaces.insert(name.interface.clone(), failed);
@@ -234,11 +239,13 @@ impl Bridges {
             return Err(None);
         };
         let request = config.number_request.or(hint);
-        let number = switch.add_port(port, request, &mut datapath.datapath, clock::now()).map_err(|error| {
-            let text = format!("could not add network device {interface} to ofproto ({error})");
-            warn!(target: "bridge", limited = true, "{text}");
-            Some(text)
-        })?;
+        let number = switch.add_port(port, request, &mut datapath.datapath, clock::now()).map_err(
+            |error| {
+                let text = format!("could not add network device {interface} to ofproto ({error})");
+                warn!(target: "bridge", limited = true, "{text}");
+                Some(text)
+            },
+        )?;
         if let Some(port) = switch.port_mut(number) {
             port.mtu_is_requested = config.mtu_request.is_some();
         }

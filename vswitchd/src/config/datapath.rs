@@ -87,7 +87,8 @@ impl<'a> Settings<'a, '_> {
     fn cores(&mut self) -> Option<Vec<u32>> {
         let text = self.text("pmd-cpu-mask")?;
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-        let values: Option<Vec<u32>> = digits.chars().rev().map(|digit| digit.to_digit(16)).collect();
+        let values: Option<Vec<u32>> =
+            digits.chars().rev().map(|digit| digit.to_digit(16)).collect();
         let Some(values) = values.filter(|values| !values.is_empty()) else {
             self.refuse("pmd-cpu-mask", text, "a hexadecimal number; using one core per NUMA node");
             return None;

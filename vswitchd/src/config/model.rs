@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use netdev::ethernet_address::EthernetAddress;
 use dpif::datapath::PmdSettings;
 use dpif::pmd::Knobs;
+use netdev::ethernet_address::EthernetAddress;
 use ofproto::port::PortNumber;
 use ofproto::port_settings::PortSettings;
 use ofproto::switches::FailMode;

@@ -12,8 +12,8 @@ use ofproto::port::PortNumber;
 use ofproto::switches::FailMode;
 use uuid::Uuid;
 
-use super::{datapath, vlan};
 use super::model::{BridgeConfig, Config, InterfaceConfig, PortConfig, STATISTICS_INTERVAL};
+use super::{datapath, vlan};
 use crate::ovsdb::client::{Cache, Row, StringMap};
 
 /// Seconds after which a silent station is forgotten unless a bridge says otherwise.

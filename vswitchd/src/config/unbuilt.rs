@@ -25,17 +25,7 @@ const COLUMNS: [(&str, &[&str]); 4] = [
             "stp_enable",
         ],
     ),
-    (
-        "Port",
-        &[
-            "bond_downdelay",
-            "bond_fake_iface",
-            "bond_mode",
-            "bond_updelay",
-            "lacp",
-            "qos",
-        ],
-    ),
+    ("Port", &["bond_downdelay", "bond_fake_iface", "bond_mode", "bond_updelay", "lacp", "qos"]),
     (
         "Interface",
         &[

@@ -21,6 +21,15 @@ fn shown_type(port_type: &str) -> &str {
     if port_type == "internal" { "tap" } else { port_type }
 }
 
+/// Passes that a flow answered, and passes that led to an upcall.
+fn lookups(datapath: &Datapath) -> (u64, u64) {
+    let threads = datapath.thread_status();
+    let passes: u64 = threads.iter().map(|thread| thread.counters.passes()).sum();
+    let upcalls = threads.iter().map(|thread| &thread.counters);
+    let missed = upcalls.map(|counters| counters.upcalls + counters.lost_upcalls).sum();
+    (passes - missed, missed)
+}
+
 /// The bridges on a datapath, by name.
 fn switches_on(daemon: &Daemon, kind: DatapathType) -> impl Iterator<Item = &Switch> {
     let bridges = &daemon.bridges;
@@ -45,7 +54,8 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     };
     Ok(match call.format {
         Format::Text => Output::Text(datapaths.fold(String::new(), |mut text, datapath| {
-            let _ = writeln!(text, "{}: hit:0 missed:0", title(datapath));
+            let (hit, missed) = lookups(datapath);
+            let _ = writeln!(text, "{}: hit:{hit} missed:{missed}", title(datapath));
             switches_on(daemon, datapath.kind()).for_each(|switch| show_switch(switch, &mut text));
             text
         })),
@@ -55,7 +65,8 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
                     let bridges: Map<_, _> = switches_on(daemon, datapath.kind())
                         .map(|switch| (switch.name().to_owned(), switch_json(switch)))
                         .collect();
-                    let stats = json!({"hit": "0", "missed": "0"});
+                    let (hit, missed) = lookups(datapath);
+                    let stats = json!({"hit": hit.to_string(), "missed": missed.to_string()});
                     (title(datapath), json!({"bridges": bridges, "stats": stats}))
                 })
                 .collect(),

@@ -80,7 +80,8 @@ fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
     let datapath = match name {
         Some(name) => datapaths.find(|datapath| {
             let kind = datapath.kind();
-            name == kind.datapath_name() || name == format!("{}@{}", kind.name(), kind.datapath_name())
+            name == kind.datapath_name()
+                || name == format!("{}@{}", kind.name(), kind.datapath_name())
         }),
         // Without a name, the only one is meant.
         None => datapaths.next().filter(|_| datapaths.next().is_none()),
@@ -184,9 +185,21 @@ fn performance_text(thread: &ThreadStatus) -> String {
         let each = microseconds(used) / (iterations.max(1) as f64);
         line("Iterations:", iterations, format!("{each:.2} us/it"));
         line("- Used TSC cycles:", used, percent(used, total, "total cycles"));
-        line("- idle iterations:", idle_iterations, percent(counters.idle_cycles, used, "used cycles"));
-        line("- busy iterations:", busy_iterations, percent(counters.busy_cycles, used, "used cycles"));
-        line("- sleep iterations:", sleep_iterations, percent(sleep_iterations, iterations, "iterations"));
+        line(
+            "- idle iterations:",
+            idle_iterations,
+            percent(counters.idle_cycles, used, "used cycles"),
+        );
+        line(
+            "- busy iterations:",
+            busy_iterations,
+            percent(counters.busy_cycles, used, "used cycles"),
+        );
+        line(
+            "- sleep iterations:",
+            sleep_iterations,
+            percent(sleep_iterations, iterations, "iterations"),
+        );
         let slept = microseconds(counters.sleep_cycles);
         let each = slept / (iterations.max(1) as f64);
         line("Sleep time (us):", slept as u64, format!("{each:3.0} us/iteration avg."));
@@ -269,10 +282,14 @@ fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
     let seconds = choice.seconds.unwrap_or(longest).clamp(interval, longest);
     let seconds = seconds.next_multiple_of(interval);
     let intervals = (seconds / interval) as usize;
-    let capacity = cpu::cycles_per_second().saturating_mul(seconds);
-    let usage = |cycles: u64, known: bool| match known {
-        true => format!("{:2.0} %", ratio(cycles, capacity) * 100.0),
-        false => "NOT AVAIL".to_owned(),
+    let usage = |cycles: u64, total: u64| match total {
+        0 => "NOT AVAIL".to_owned(),
+        _ => format!("{:2.0} %", ratio(cycles, total) * 100.0),
+    };
+    // What a busy thread did beside the work on its queues.
+    let overhead = |thread: &ThreadStatus| {
+        let queues = thread.queues.iter().map(|queue| queue.load.cycles(intervals));
+        thread.load.busy.cycles(intervals).saturating_sub(queues.sum())
     };
     let threads = choice.threads();
     let polling = || threads.iter().filter(|thread| thread.core.is_some());
@@ -290,7 +307,8 @@ fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
                 "numa-id": thread.core.map(|core| core.numa),
                 "isolated": thread.is_isolated,
                 "queues": queues.collect::<Vec<_>>(),
-                "overhead-cycles": thread.overhead.cycles(intervals),
+                "overhead-cycles": overhead(thread),
+                "total-cycles": thread.load.total.cycles(intervals),
             })
         });
         return Ok(Output::Json(threads.collect()));
@@ -298,6 +316,7 @@ fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
     let mut text = format!("Displaying last {seconds} seconds pmd usage %\n");
     for thread in polling() {
         let _ = writeln!(text, "{}\n  isolated : {}", title(thread), thread.is_isolated);
+        let total = thread.load.total.cycles(intervals);
         for queue in &thread.queues {
             let cycles = queue.load.cycles(intervals);
             let _ = writeln!(
@@ -305,12 +324,11 @@ fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
                 "  port: {:<16}  queue-id: {:2} (enabled)   pmd usage: {}",
                 queue.name,
                 queue.queue,
-                usage(cycles, cycles > 0)
+                usage(cycles, total)
             );
         }
         if !thread.queues.is_empty() {
-            let cycles = thread.overhead.cycles(intervals);
-            let _ = writeln!(text, "  overhead: {}", usage(cycles, cycles > 0));
+            let _ = writeln!(text, "  overhead: {}", usage(overhead(thread), total));
         }
     }
     Ok(Output::Text(text))

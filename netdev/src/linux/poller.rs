@@ -1,4 +1,5 @@
-//! Tells when ports that the control thread polls have something to receive.
+//! Waiting for any of several queues to have something to receive, from asynchronous code.
+#![expect(unsafe_code, reason = "the runtime takes descriptors on trust")]
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -27,7 +28,9 @@ impl Poller {
             let events = EventFlags::IN | EventFlags::ET;
             add(&epoll, descriptor, EventData::new_u64(0), events)?;
         }
-        Ok(Self(AsyncFd::new(epoll)?))
+        // SAFETY: the descriptor is owned by what is made here, and so open until that is gone.
+        let epoll = unsafe { AsyncFd::register(epoll) }?;
+        Ok(Self(epoll))
     }
 
     /// Completes when something arrived at one of the descriptors since the last completion.

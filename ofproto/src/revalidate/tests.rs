@@ -1,0 +1,413 @@
+//! Packets, upcalls and revalidation on a datapath with ports in memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::sync::Mutex;
+
+use dpif::datapath::{Config, DatapathType, PortNumber as DatapathPort, Topology};
+use netdev::ethernet_address::EthernetAddress;
+use netdev::offload::TransmitOffloads;
+use netdev::packet::{Batch, FramePool};
+use netdev::port::{Port, PortError};
+use netdev::queue::{QueueError, RxQueue, SendReport, TxQueue};
+use netdev::statistics::Statistics;
+
+use super::*;
+use crate::epoch::Epoch;
+use crate::mac_table::MacTable;
+use crate::port::PortNumber;
+use crate::port_settings::PortSettings;
+use crate::switches::{Attachment, FailMode, PortSnapshot, SwitchSnapshot, Switches};
+
+type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
+
+/// A port whose far side is the test.
+struct MemoryPort {
+    name: String,
+    received: Frames,
+    sent: Frames,
+}
+
+impl Port for MemoryPort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn port_type(&self) -> &str {
+        "memory"
+    }
+
+    fn set_options(&mut self, _: &BTreeMap<String, String>) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn options(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn ethernet_address(&self) -> Result<EthernetAddress, PortError> {
+        Err(self.not_supported("an address"))
+    }
+
+    fn set_ethernet_address(&mut self, _: EthernetAddress) -> Result<(), PortError> {
+        Err(self.not_supported("an address"))
+    }
+
+    fn mtu(&self) -> Result<u32, PortError> {
+        Err(self.not_supported("an MTU"))
+    }
+
+    fn set_mtu(&mut self, _: u32) -> Result<(), PortError> {
+        Err(self.not_supported("an MTU"))
+    }
+
+    fn admin_up(&self) -> Result<bool, PortError> {
+        Ok(true)
+    }
+
+    fn set_admin_up(&mut self, _: bool) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn status(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    fn statistics(&self) -> Result<Statistics, PortError> {
+        Ok(Statistics::default())
+    }
+
+    fn change_sequence(&self) -> u64 {
+        0
+    }
+
+    fn rx_queues(&self) -> usize {
+        1
+    }
+
+    fn open_rx(&mut self, _: usize, _: &Arc<FramePool>) -> Result<Box<dyn RxQueue>, PortError> {
+        Ok(Box::new(MemoryRx(Arc::clone(&self.received))))
+    }
+
+    fn open_tx(&mut self, _: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        Ok(Box::new(MemoryTx(Arc::clone(&self.sent))))
+    }
+}
+
+struct MemoryRx(Frames);
+
+impl RxQueue for MemoryRx {
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+        let mut frames = self.0.lock().unwrap();
+        let filled = batch.fill(frames.len().min(batch.room()));
+        for (mut packet, frame) in batch.iter_mut().zip(frames.drain(..filled)) {
+            assert!(packet.append(&frame));
+        }
+        Ok(filled)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+struct MemoryTx(Frames);
+
+impl TxQueue for MemoryTx {
+    fn send(&mut self, batch: &mut Batch) -> SendReport {
+        let sent = batch.len() as u64;
+        let frames = batch.iter().map(|packet| packet.segments().flatten().copied().collect());
+        self.0.lock().unwrap().extend(frames);
+        batch.clear();
+        SendReport { sent, ..SendReport::default() }
+    }
+
+    fn offloads(&self) -> TransmitOffloads {
+        TransmitOffloads::empty()
+    }
+}
+
+/// A switch with ports 1, 2 and 3, on a datapath where they have the same numbers.
+struct Setup {
+    datapath: Datapath,
+    ports: Vec<MemoryPort>,
+    upcalls: Arc<Upcalls>,
+    mac_table: Arc<MacTable>,
+    revalidator: Revalidator,
+}
+
+fn address(last: u8) -> EthernetAddress {
+    EthernetAddress([2, 0, 0, 0, 0, last])
+}
+
+/// A frame of no known protocol.
+fn frame(source: u8, destination: u8) -> Vec<u8> {
+    let (to, from) = (address(destination).0, address(source).0);
+    [&to[..], &from, &[0x12, 0x34], &[0; 46]].concat()
+}
+
+impl Setup {
+    fn new() -> Self {
+        let epoch = Arc::new(Epoch::default());
+        let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch)));
+        let datapath = Datapath::new(Config {
+            kind: DatapathType::Dummy,
+            topology: Topology { cores: vec![], is_real: false },
+            frames: 256,
+            handler: upcalls.clone(),
+            seed: 7,
+        });
+        let port = |name: &str| MemoryPort {
+            name: name.to_owned(),
+            received: Frames::default(),
+            sent: Frames::default(),
+        };
+        let mut setup = Self {
+            datapath,
+            ports: ["p1", "p2", "p3"].map(port).into(),
+            revalidator: Revalidator::new(Arc::clone(&upcalls)),
+            upcalls,
+            mac_table: Arc::new(MacTable::new(epoch)),
+        };
+        for port in &setup.ports {
+            setup.datapath.add_port(&port.name).unwrap();
+        }
+        let ports = (1..).map(DatapathPort).zip(&mut setup.ports);
+        let mut ports: Vec<_> = ports.map(|(n, port)| (n, port as &mut dyn Port)).collect();
+        assert_eq!(setup.datapath.reconfigure(&mut ports), []);
+        setup.publish(FailMode::Standalone, 3);
+        setup
+    }
+
+    fn publish(&self, fail_mode: FailMode, ports: u16) {
+        let ports = (1..=ports).map(|number| {
+            let attachment = Attachment::Datapath(DatapathPort(number.into()));
+            let settings = PortSettings::default();
+            let port = PortSnapshot { name: format!("p{number}"), attachment, settings };
+            (PortNumber(number), port)
+        });
+        let switch = SwitchSnapshot {
+            name: "br0".to_owned(),
+            fail_mode,
+            forwards_reserved: false,
+            mac_table: Arc::clone(&self.mac_table),
+            ports: ports.collect(),
+        };
+        self.upcalls.publish(Switches::new(vec![switch]));
+    }
+
+    /// Lets a frame come in; returns the ports on which it left.
+    fn forward(&mut self, port: usize, frame: &[u8]) -> Vec<usize> {
+        self.ports[port - 1].received.lock().unwrap().push_back(frame.to_vec());
+        while self.datapath.poll() > 0 {}
+        let sent = (1..).zip(&self.ports).filter_map(|(number, port)| {
+            let frames: Vec<_> = port.sent.lock().unwrap().drain(..).collect();
+            (!frames.is_empty()).then(|| {
+                assert_eq!(frames, [frame]);
+                number
+            })
+        });
+        sent.collect()
+    }
+
+    fn run(&mut self) {
+        self.revalidator.run(&mut self.datapath);
+    }
+
+    /// The flows by input port, with their outputs and packets.
+    fn flows(&self) -> Vec<(u32, Vec<Action>, u64)> {
+        let flows = self.datapath.dump_flows(None);
+        let mut flows: Vec<_> = flows
+            .iter()
+            .map(|flow| {
+                let port = flow.key().in_port.get();
+                (port, flow.actions().to_vec(), flow.statistics().packets)
+            })
+            .collect();
+        flows.sort_by_key(|flow| flow.0);
+        flows
+    }
+}
+
+fn outputs(ports: &[u32]) -> Vec<Action> {
+    ports.iter().map(|&port| Action::Output(DatapathPort(port))).collect()
+}
+
+#[test]
+fn flows_follow_what_is_learned() {
+    let mut setup = Setup::new();
+    assert_eq!(setup.forward(1, &frame(1, 2)), [2, 3]);
+    assert_eq!(setup.forward(1, &frame(1, 2)), [2, 3]);
+    assert_eq!(setup.forward(2, &frame(2, 1)), [1]);
+    // Until someone looks, the first flow floods on.
+    assert_eq!(setup.forward(1, &frame(1, 2)), [2, 3]);
+    setup.run();
+    assert_eq!(setup.flows(), [(1, outputs(&[2]), 3), (2, outputs(&[1]), 1)]);
+    assert_eq!(setup.forward(1, &frame(1, 2)), [2]);
+    // The first station moves.
+    assert_eq!(setup.forward(3, &frame(1, 2)), [2]);
+    setup.run();
+    assert_eq!(
+        setup.flows(),
+        [(1, outputs(&[2]), 4), (2, outputs(&[3]), 1), (3, outputs(&[2]), 1)]
+    );
+    assert_eq!(setup.forward(2, &frame(2, 1)), [3]);
+    let statistics = setup.revalidator.statistics();
+    assert_eq!(
+        (statistics.flows, statistics.average, statistics.maximum, statistics.known),
+        (3, 2, 3, 3)
+    );
+}
+
+#[test]
+fn packets_of_flows_keep_stations_known() {
+    let mut setup = Setup::new();
+    setup.forward(1, &frame(1, 2));
+    setup.run();
+    setup.mac_table.flush();
+    setup.run();
+    assert_eq!(setup.mac_table.lookup(0, address(1)), None);
+    setup.forward(1, &frame(1, 2));
+    assert_eq!(setup.mac_table.lookup(0, address(1)), None);
+    setup.run();
+    assert_eq!(setup.mac_table.lookup(0, address(1)), Some(PortNumber(1)));
+    // What a flow saw earlier does not undo what a packet showed later.
+    let earlier = clock::now().saturating_sub(Duration::from_secs(2));
+    setup.mac_table.refresh(0, address(1), PortNumber(3), earlier);
+    assert_eq!(setup.mac_table.lookup(0, address(1)), Some(PortNumber(1)));
+    let later = clock::now() + Duration::from_secs(2);
+    setup.mac_table.refresh(0, address(1), PortNumber(3), later);
+    assert_eq!(setup.mac_table.lookup(0, address(1)), Some(PortNumber(3)));
+}
+
+#[test]
+fn other_settings_make_other_flows() {
+    let mut setup = Setup::new();
+    setup.forward(1, &frame(1, 2));
+    setup.forward(3, &frame(3, 2));
+    assert_eq!(setup.flows(), [(1, outputs(&[2, 3]), 1), (3, outputs(&[1, 2]), 1)]);
+    // Port 3 goes, and its flow.
+    setup.publish(FailMode::Standalone, 2);
+    setup.run();
+    assert_eq!(setup.flows(), [(1, outputs(&[2]), 1)]);
+    assert_eq!(setup.forward(3, &frame(3, 2)), [0; 0]);
+    // The new mask is wider: the flow may stay, with other actions.
+    setup.publish(FailMode::Secure, 3);
+    setup.run();
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1)]);
+    assert_eq!(setup.forward(3, &frame(3, 2)), [0; 0]);
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1), (3, vec![Action::Drop(0)], 1)]);
+    // The new mask is narrower for the flow that was made meanwhile.
+    setup.publish(FailMode::Standalone, 3);
+    setup.run();
+    assert_eq!(setup.flows(), [(1, outputs(&[2, 3]), 1)]);
+}
+
+/// The number of flows that go at some time after now.
+fn gone_after(setup: &mut Setup, time: Duration) -> usize {
+    let flows = setup.datapath.dump_flows(None);
+    let epoch = setup.upcalls.epoch().get();
+    setup.revalidator.judge(&flows, epoch, clock::now() + time).len()
+}
+
+#[test]
+fn shows_what_it_knows() {
+    let mut setup = Setup::new();
+    setup.forward(1, &frame(1, 2));
+    setup.forward(2, &frame(2, 1));
+    setup.run();
+    setup.revalidator.conclude(7, Duration::from_millis(30));
+    assert_eq!(
+        setup.revalidator.show("dummy@ovs-dummy", 1),
+        "dummy@ovs-dummy:\n  flows         : (current 1) (avg 4) (max 7) (limit 10000)\n  \
+         dump duration : 30ms\n  ufid enabled : true\n\n  0: (keys 2)\n"
+    );
+    let expected = json!({
+        "flows": 1, "average": 4, "maximum": 7, "limit": 10000, "dump-duration-ms": 30, "keys": 2,
+    });
+    assert_eq!(setup.revalidator.show_json(1), expected);
+}
+
+#[test]
+fn unused_flows_go() {
+    let mut setup = Setup::new();
+    setup.forward(1, &frame(1, 2));
+    setup.run();
+    assert_eq!(gone_after(&mut setup, Duration::from_secs(9)), 0);
+    assert_eq!(gone_after(&mut setup, Duration::from_secs(11)), 1);
+    let settings = RevalidateSettings {
+        max_idle: Duration::from_millis(1500),
+        ..RevalidateSettings::default()
+    };
+    setup.revalidator.set_settings(settings);
+    assert_eq!(gone_after(&mut setup, Duration::from_secs(1)), 0);
+    assert_eq!(gone_after(&mut setup, Duration::from_secs(2)), 1);
+}
+
+#[test]
+fn the_number_of_flows_is_limited() {
+    let mut setup = Setup::new();
+    setup.upcalls.set_flow_limit(3);
+    for station in 10..20 {
+        assert_eq!(setup.forward(1, &frame(1, station)), [2, 3]);
+    }
+    assert_eq!(setup.flows().len(), 3);
+    setup.upcalls.set_flow_limit(1);
+    // One goes at once because there are more than twice as many as may be, and the others before
+    // long.
+    assert_eq!(gone_after(&mut setup, Duration::ZERO), 1);
+    assert_eq!(gone_after(&mut setup, Duration::from_secs(1)), 2);
+    setup.run();
+    assert_eq!(setup.flows().len(), 2);
+    assert_eq!(setup.upcalls.flow_limit(), 2001);
+}
+
+#[test]
+fn the_limit_follows_the_duration_of_passes() {
+    let mut setup = Setup::new();
+    let mut after = |flows, milliseconds| {
+        setup.revalidator.conclude(flows, Duration::from_millis(milliseconds));
+        setup.upcalls.flow_limit()
+    };
+    assert_eq!(after(1, 1200), 10_000);
+    assert_eq!(after(100_000, 900), 11_000);
+    assert_eq!(after(100, 900), 11_000);
+    assert_eq!(after(1, 1400), 8250);
+    assert_eq!(after(1, 4500), 2062);
+    assert_eq!(after(1, 9000), 1000);
+    for _ in 0..300 {
+        after(1_000_000, 10);
+    }
+    assert_eq!(after(1_000_000, 10), 200_000);
+}
+
+#[test]
+fn passes_are_due_when_something_changed() {
+    let mut setup = Setup::new();
+    assert_eq!(setup.revalidator.due(), Some(Duration::ZERO));
+    setup.run();
+    let (start, _) = setup.revalidator.last.unwrap();
+    assert_eq!(setup.revalidator.due(), Some(start + Duration::from_millis(500)));
+    setup.upcalls.epoch().advance();
+    assert_eq!(setup.revalidator.due(), Some(start + Duration::from_millis(5)));
+    setup.revalidator.set_paused(true);
+    assert_eq!(setup.revalidator.due(), None);
+    setup.revalidator.set_paused(false);
+    assert_eq!(setup.revalidator.due(), Some(start + Duration::from_millis(5)));
+}
+
+#[test]
+fn purging_leaves_no_flow() {
+    let mut setup = Setup::new();
+    setup.forward(1, &frame(1, 2));
+    setup.forward(2, &frame(2, 1));
+    setup.run();
+    setup.revalidator.purge(&mut setup.datapath);
+    assert_eq!(setup.flows(), []);
+    assert_eq!(setup.revalidator.statistics().known, 0);
+    setup.upcalls.set_megaflows(false);
+    setup.forward(1, &frame(1, 2));
+    let flows = setup.datapath.dump_flows(None);
+    let [flow] = &flows[..] else { panic!("{flows:?}") };
+    assert_eq!(*flow.mask(), dpif::flow::FlowMask::exact_for(flow.key()));
+}
