@@ -210,7 +210,8 @@ impl Daemon {
     /// When the next timer is due.
     fn deadline(&self) -> Duration {
         let again = self.write_again_at.unwrap_or(Duration::MAX);
-        self.statistics_at.min(self.sample_at).min(again)
+        let maintenance = self.bridges.maintenance_due().unwrap_or(Duration::MAX);
+        self.statistics_at.min(self.sample_at).min(again).min(maintenance)
     }
 
     fn take_request(&mut self, Request { call, handler, responder }: Request) {
@@ -300,6 +301,7 @@ impl Daemon {
     /// Does all that is due, so that the next event finds everything in order.
     fn settle(&mut self) {
         self.poll_again = self.bridges.poll();
+        self.bridges.maintain();
         let now = clock::now();
         if self.sample_at <= now {
             self.coverage.sample();

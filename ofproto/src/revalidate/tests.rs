@@ -14,10 +14,10 @@ use netdev::statistics::Statistics;
 
 use super::*;
 use crate::epoch::Epoch;
-use crate::mac_table::MacTable;
 use crate::port::PortNumber;
-use crate::port_settings::PortSettings;
-use crate::switches::{Attachment, FailMode, PortSnapshot, SwitchSnapshot, Switches};
+use crate::port_settings::{PortSettings, VlanMode};
+use crate::switch::Switch;
+use crate::switches::{FailMode, Switches};
 
 type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
@@ -130,9 +130,10 @@ impl TxQueue for MemoryTx {
 /// A switch with ports 1, 2 and 3, on a datapath where they have the same numbers.
 struct Setup {
     datapath: Datapath,
-    ports: Vec<MemoryPort>,
+    /// Frames that are to come in on each port, and those that left by it.
+    frames: Vec<(Frames, Frames)>,
     upcalls: Arc<Upcalls>,
-    mac_table: Arc<MacTable>,
+    switch: Switch,
     revalidator: Revalidator,
 }
 
@@ -157,51 +158,52 @@ impl Setup {
             handler: upcalls.clone(),
             seed: 7,
         });
-        let port = |name: &str| MemoryPort {
-            name: name.to_owned(),
-            received: Frames::default(),
-            sent: Frames::default(),
-        };
         let mut setup = Self {
             datapath,
-            ports: ["p1", "p2", "p3"].map(port).into(),
+            frames: vec![],
             revalidator: Revalidator::new(Arc::clone(&upcalls)),
             upcalls,
-            mac_table: Arc::new(MacTable::new(epoch)),
+            switch: Switch::new("br0", epoch),
         };
-        for port in &setup.ports {
-            setup.datapath.add_port(&port.name).unwrap();
+        for name in ["p1", "p2", "p3"] {
+            let (received, sent) = (Frames::default(), Frames::default());
+            let port = MemoryPort {
+                name: name.to_owned(),
+                received: Arc::clone(&received),
+                sent: Arc::clone(&sent),
+            };
+            setup.frames.push((received, sent));
+            setup.switch.add_port(Box::new(port), None, &mut setup.datapath, clock::now()).unwrap();
         }
-        let ports = (1..).map(DatapathPort).zip(&mut setup.ports);
-        let mut ports: Vec<_> = ports.map(|(n, port)| (n, port as &mut dyn Port)).collect();
-        assert_eq!(setup.datapath.reconfigure(&mut ports), []);
-        setup.publish(FailMode::Standalone, 3);
+        setup.reconfigure();
         setup
     }
 
-    fn publish(&self, fail_mode: FailMode, ports: u16) {
-        let ports = (1..=ports).map(|number| {
-            let attachment = Attachment::Datapath(DatapathPort(number.into()));
-            let settings = PortSettings::default();
-            let port = PortSnapshot { name: format!("p{number}"), attachment, settings };
-            (PortNumber(number), port)
-        });
-        let switch = SwitchSnapshot {
-            name: "br0".to_owned(),
-            fail_mode,
-            forwards_reserved: false,
-            mac_table: Arc::clone(&self.mac_table),
-            ports: ports.collect(),
-        };
-        self.upcalls.publish(Switches::new(vec![switch]));
+    /// Lets the datapath and upcalls know the switch as it is now.
+    fn reconfigure(&mut self) {
+        let ports = self.switch.ports_mut();
+        let mut ports: Vec<_> =
+            ports.filter_map(|(_, port)| Some((port.datapath_number?, &mut *port.port))).collect();
+        assert_eq!(self.datapath.reconfigure(&mut ports), []);
+        self.upcalls.publish(Switches::new(vec![self.switch.snapshot()]));
+    }
+
+    fn set_fail_mode(&mut self, fail_mode: FailMode) {
+        self.switch.set_fail_mode(fail_mode);
+        self.reconfigure();
+    }
+
+    /// Where the switch knows a station to be.
+    fn port_of(&self, vlan: u16, last: u8) -> Option<PortNumber> {
+        self.switch.mac_table().lookup(vlan, address(last))
     }
 
     /// Lets a frame come in; returns the ports on which it left.
     fn forward(&mut self, port: usize, frame: &[u8]) -> Vec<usize> {
-        self.ports[port - 1].received.lock().unwrap().push_back(frame.to_vec());
+        self.frames[port - 1].0.lock().unwrap().push_back(frame.to_vec());
         while self.datapath.poll() > 0 {}
-        let sent = (1..).zip(&self.ports).filter_map(|(number, port)| {
-            let frames: Vec<_> = port.sent.lock().unwrap().drain(..).collect();
+        let sent = (1..).zip(&self.frames).filter_map(|(number, (_, sent))| {
+            let frames: Vec<_> = sent.lock().unwrap().drain(..).collect();
             (!frames.is_empty()).then(|| {
                 assert_eq!(frames, [frame]);
                 number
@@ -264,20 +266,20 @@ fn packets_of_flows_keep_stations_known() {
     let mut setup = Setup::new();
     setup.forward(1, &frame(1, 2));
     setup.run();
-    setup.mac_table.flush();
+    setup.switch.mac_table().flush();
     setup.run();
-    assert_eq!(setup.mac_table.lookup(0, address(1)), None);
+    assert_eq!(setup.port_of(0, 1), None);
     setup.forward(1, &frame(1, 2));
-    assert_eq!(setup.mac_table.lookup(0, address(1)), None);
+    assert_eq!(setup.port_of(0, 1), None);
     setup.run();
-    assert_eq!(setup.mac_table.lookup(0, address(1)), Some(PortNumber(1)));
+    assert_eq!(setup.port_of(0, 1), Some(PortNumber(1)));
     // What a flow saw earlier does not undo what a packet showed later.
     let earlier = clock::now().saturating_sub(Duration::from_secs(2));
-    setup.mac_table.refresh(0, address(1), PortNumber(3), earlier);
-    assert_eq!(setup.mac_table.lookup(0, address(1)), Some(PortNumber(1)));
+    setup.switch.mac_table().refresh(0, address(1), PortNumber(3), earlier);
+    assert_eq!(setup.port_of(0, 1), Some(PortNumber(1)));
     let later = clock::now() + Duration::from_secs(2);
-    setup.mac_table.refresh(0, address(1), PortNumber(3), later);
-    assert_eq!(setup.mac_table.lookup(0, address(1)), Some(PortNumber(3)));
+    setup.switch.mac_table().refresh(0, address(1), PortNumber(3), later);
+    assert_eq!(setup.port_of(0, 1), Some(PortNumber(3)));
 }
 
 #[test]
@@ -287,20 +289,31 @@ fn other_settings_make_other_flows() {
     setup.forward(3, &frame(3, 2));
     assert_eq!(setup.flows(), [(1, outputs(&[2, 3]), 1), (3, outputs(&[1, 2]), 1)]);
     // Port 3 goes, and its flow.
-    setup.publish(FailMode::Standalone, 2);
+    let now = clock::now();
+    assert!(setup.switch.remove_port(PortNumber(3), &mut setup.datapath, now).is_some());
+    setup.reconfigure();
+    assert_eq!(setup.port_of(0, 3), None);
     setup.run();
     assert_eq!(setup.flows(), [(1, outputs(&[2]), 1)]);
-    assert_eq!(setup.forward(3, &frame(3, 2)), [0; 0]);
     // The new mask is wider: the flow may stay, with other actions.
-    setup.publish(FailMode::Secure, 3);
+    setup.set_fail_mode(FailMode::Secure);
     setup.run();
     assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1)]);
-    assert_eq!(setup.forward(3, &frame(3, 2)), [0; 0]);
-    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1), (3, vec![Action::Drop(0)], 1)]);
+    assert_eq!(setup.forward(2, &frame(2, 1)), [0; 0]);
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1), (2, vec![Action::Drop(0)], 1)]);
     // The new mask is narrower for the flow that was made meanwhile.
-    setup.publish(FailMode::Standalone, 3);
+    setup.set_fail_mode(FailMode::Standalone);
     setup.run();
-    assert_eq!(setup.flows(), [(1, outputs(&[2, 3]), 1)]);
+    assert_eq!(setup.flows(), [(1, outputs(&[2]), 1)]);
+    // The stations of port 1 are in another VLAN.
+    assert_eq!(setup.port_of(0, 1), Some(PortNumber(1)));
+    let access = PortSettings { vlan_mode: VlanMode::Access, tag: 5, ..PortSettings::default() };
+    setup.switch.set_port_settings(PortNumber(1), access);
+    setup.reconfigure();
+    assert_eq!(setup.port_of(0, 1), None);
+    setup.run();
+    let push = Action::PushVlan { tpid: 0x8100, tci: 0x1005 };
+    assert_eq!(setup.flows(), [(1, vec![push, Action::Output(DatapathPort(2))], 1)]);
 }
 
 /// The number of flows that go at some time after now.

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dpif::datapath::{Config, Datapath, DatapathType, PortNumber, Topology};
+use netdev::clock;
 use netdev::linux::poller::Poller;
 use netdev::port::Port;
 use ofproto::epoch::Epoch;
 use ofproto::mac_table::MacTable;
+use ofproto::revalidate::Revalidator;
 use ofproto::switches::{Attachment, PortSnapshot, SwitchSnapshot, Switches};
 use ofproto::upcall::Upcalls;
 use tracing::warn;
@@ -28,8 +31,11 @@ pub(super) struct SharedDatapath {
     pub(super) upcalls: Arc<Upcalls>,
     /// Counts changes of what its flows depend on.
     epoch: Arc<Epoch>,
+    revalidator: Revalidator,
     /// The MAC table of each bridge.
     pub(super) mac_tables: BTreeMap<String, Arc<MacTable>>,
+    /// When the next of them has a station to forget, as far as is known.
+    stations_expire: Option<Duration>,
     /// Waits for the ports that the control thread polls; absent when the system refused it.
     pub(super) poller: Option<Poller>,
 }
@@ -45,7 +51,16 @@ impl SharedDatapath {
             handler: Arc::clone(&upcalls) as Arc<_>,
             seed: Uuid::new_v4().as_u64_pair().0,
         });
-        Self { datapath, upcalls, epoch, mac_tables: BTreeMap::new(), poller: None }
+        let revalidator = Revalidator::new(Arc::clone(&upcalls));
+        Self {
+            datapath,
+            upcalls,
+            epoch,
+            revalidator,
+            mac_tables: BTreeMap::new(),
+            stations_expire: None,
+            poller: None,
+        }
     }
 }
 
@@ -78,6 +93,7 @@ impl Bridges {
         let datapath = &mut shared.datapath;
         datapath.set_pmd_settings(config.pmd.clone());
         datapath.set_knobs(config.knobs);
+        shared.revalidator.set_settings(config.revalidation);
         let mut names = BTreeMap::new();
         let mut ports: Vec<(PortNumber, &mut dyn Port)> = vec![];
         for (bridge, switch) in &mut self.switches {
@@ -143,6 +159,73 @@ impl Bridges {
         shared.upcalls.publish(Switches::new(snapshots));
     }
 
+    /// When revalidation or a MAC table has something to do.
+    pub fn maintenance_due(&self) -> Option<Duration> {
+        let due = self.datapaths.values().flat_map(|shared| {
+            let has_flows = shared.datapath.flow_count() > 0;
+            let revalidation = shared.revalidator.due().filter(|_| has_flows);
+            revalidation.into_iter().chain(shared.stations_expire)
+        });
+        due.min()
+    }
+
+    /// Does what is due: forgets silent stations and looks at flows again.
+    pub fn maintain(&mut self) {
+        let now = clock::now();
+        for shared in self.datapaths.values_mut() {
+            shared.stations_expire =
+                shared.mac_tables.values().filter_map(|table| table.expire()).min();
+            if shared.revalidator.due().is_some_and(|due| due <= now)
+                && shared.datapath.flow_count() > 0
+            {
+                shared.revalidator.run(&mut shared.datapath);
+            }
+        }
+    }
+
+    /// Looks at all flows again now.
+    pub fn revalidate(&mut self) {
+        for shared in self.datapaths.values_mut() {
+            shared.revalidator.run(&mut shared.datapath);
+        }
+    }
+
+    /// Removes all flows.
+    pub fn purge_flows(&mut self) {
+        for shared in self.datapaths.values_mut() {
+            shared.revalidator.purge(&mut shared.datapath);
+        }
+    }
+
+    /// Stops looking at flows again, or goes on with it.
+    pub fn pause_revalidation(&mut self, paused: bool) {
+        for shared in self.datapaths.values_mut() {
+            shared.revalidator.set_paused(paused);
+        }
+    }
+
+    /// Sets whether flows take all packets for which the answer is the same, or as few as they
+    /// can. Those that are there go.
+    pub fn set_megaflows(&mut self, on: bool) {
+        for shared in self.datapaths.values_mut() {
+            shared.upcalls.set_megaflows(on);
+            shared.revalidator.purge(&mut shared.datapath);
+        }
+    }
+
+    /// Sets the most flows that upcalls make.
+    pub fn set_flow_limit(&mut self, limit: usize) {
+        self.datapaths.values().for_each(|shared| shared.upcalls.set_flow_limit(limit));
+    }
+
+    /// The datapaths, each with its title and what revalidates its flows.
+    pub fn shared_datapaths(&self) -> impl Iterator<Item = (String, &Datapath, &Revalidator)> {
+        self.datapaths.iter().map(|(kind, shared)| {
+            let title = format!("{}@{}", kind.name(), kind.datapath_name());
+            (title, &shared.datapath, &shared.revalidator)
+        })
+    }
+
     /// Receives and forwards what waits at the ports that the control thread polls. Returns
     /// whether more may wait.
     pub fn poll(&mut self) -> bool {
@@ -169,24 +252,9 @@ impl Bridges {
         }
     }
 
-    /// The datapath of a type, if there are bridges on it.
-    pub fn datapath(&self, kind: DatapathType) -> Option<&Datapath> {
-        self.datapaths.get(&kind).map(|shared| &shared.datapath)
-    }
-
-    /// The same, to change it.
-    pub fn datapath_mut(&mut self, kind: DatapathType) -> Option<&mut Datapath> {
-        self.datapaths.get_mut(&kind).map(|shared| &mut shared.datapath)
-    }
-
     /// The MAC table of bridge `name`.
     pub fn mac_table(&self, name: &str) -> Option<&Arc<MacTable>> {
         let kind = self.datapath_type(name)?;
         self.datapaths.get(&kind)?.mac_tables.get(name)
-    }
-
-    /// Number of the datapath port of a port of a switch.
-    pub fn datapath_port(&self, name: &InterfaceName) -> Option<PortNumber> {
-        self.port(name)?.datapath_number
     }
 }

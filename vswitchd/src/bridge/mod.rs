@@ -107,7 +107,8 @@ impl Bridges {
         self.switches.get_mut(&name.bridge)?.port_mut(number)
     }
 
-    fn number(&self, name: &InterfaceName) -> Option<PortNumber> {
+    /// The OpenFlow port number of an open interface.
+    pub fn number(&self, name: &InterfaceName) -> Option<PortNumber> {
         self.applied.get(&name.bridge)?.interfaces.get(&name.interface)?.number
     }
 }

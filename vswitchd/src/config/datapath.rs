@@ -6,6 +6,7 @@ use std::time::Duration;
 use dpif::datapath::PmdSettings;
 use dpif::pmd::Knobs;
 use dpif::pmd::assign::Algorithm;
+use ofproto::revalidate::RevalidateSettings;
 
 use super::model::DatapathConfig;
 use super::parse::{Problems, Severity, report};
@@ -45,7 +46,14 @@ pub(super) fn parse(other_config: StringMap<'_>, problems: &mut Problems) -> Dat
         max_sleep,
         core_sleeps,
     };
-    DatapathConfig { pmd, knobs }
+    let milliseconds = |number: u32| Duration::from_millis(number.into());
+    let revalidation = RevalidateSettings {
+        max_idle: milliseconds(settings.number("max-idle", 10_000)),
+        max_interval: milliseconds(settings.number("max-revalidator", 500).max(100)),
+        min_packet_rate: settings.number("min-revalidate-pps", 5),
+        flow_limit: settings.number("flow-limit", 200_000) as usize,
+    };
+    DatapathConfig { pmd, knobs, revalidation }
 }
 
 struct Settings<'a, 'b> {

@@ -8,6 +8,7 @@ use dpif::pmd::Knobs;
 use netdev::ethernet_address::EthernetAddress;
 use ofproto::port::PortNumber;
 use ofproto::port_settings::PortSettings;
+use ofproto::revalidate::RevalidateSettings;
 use ofproto::switches::FailMode;
 use uuid::Uuid;
 
@@ -43,6 +44,8 @@ pub struct DatapathConfig {
     pub pmd: PmdSettings,
     /// Caches and output.
     pub knobs: Knobs,
+    /// How flows are kept true.
+    pub revalidation: RevalidateSettings,
 }
 
 /// A `Bridge` row.

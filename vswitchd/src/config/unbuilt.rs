@@ -52,6 +52,10 @@ const KEYS: [(&str, &[&str]); 3] = [
         "Open_vSwitch",
         &[
             "emc-insert-inv-prob",
+            "flow-limit",
+            "max-idle",
+            "max-revalidator",
+            "min-revalidate-pps",
             "pmd-cpu-mask",
             "pmd-rxq-assign",
             "pmd-rxq-isolate",

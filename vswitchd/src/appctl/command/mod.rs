@@ -3,12 +3,14 @@
 mod coverage;
 mod datapath;
 mod dummy;
+mod fdb;
 mod log;
 mod memory;
 mod ovsdb_server;
 mod pmd;
 mod process;
 mod time;
+mod upcall;
 
 use super::registry::{Command, Handler};
 
@@ -21,7 +23,9 @@ pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
         coverage::COMMANDS,
         memory::COMMANDS,
         datapath::COMMANDS,
+        fdb::COMMANDS,
         pmd::COMMANDS,
+        upcall::COMMANDS,
     ];
     let instruments = dummies.then_some([dummy::COMMANDS, time::COMMANDS]);
     let database = embedded_database.then_some(ovsdb_server::COMMANDS);
