@@ -15,3 +15,5 @@ mod vnet_header;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traffic_tests;
