@@ -5,7 +5,8 @@ use crate::packet::PacketRef;
 use crate::wire::ethernet::ether_type;
 use crate::wire::ipv4::{self, Ipv4Header};
 use crate::wire::ipv6::{ExtensionHeader, Ipv6Header};
-use crate::wire::{ip_protocol, split, vlan};
+use crate::wire::vlan::{self, VlanHeader};
+use crate::wire::{ip_protocol, split};
 
 const ETHER_TYPE_OFFSET: usize = 12;
 /// Longest header that is looked at in one piece.
@@ -124,6 +125,12 @@ fn ipv6_transport(
         l4 += 8 + usize::from(header.length) * unit;
         protocol = header.next_header;
     }
+}
+
+/// Bytes by which a packet may be longer than its port's MTU says, because it has a tag.
+pub(crate) fn tag_length(packet: PacketRef<'_>) -> usize {
+    let ether_type = half_word(packet, ETHER_TYPE_OFFSET);
+    if ether_type.is_some_and(vlan::is_tag) { size_of::<VlanHeader>() } else { 0 }
 }
 
 fn half_word(packet: PacketRef<'_>, offset: usize) -> Option<u16> {

@@ -18,6 +18,7 @@ pub mod pcap;
 pub mod port;
 pub mod queue;
 pub mod registry;
+mod replay;
 #[cfg(test)]
 mod sample;
 mod segmentation;

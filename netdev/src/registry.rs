@@ -9,6 +9,7 @@ use crate::linux::links::Links;
 use crate::linux::port::KernelPort;
 use crate::patch::PatchPort;
 use crate::port::{Port, PortError};
+use crate::replay::ReplayPort;
 
 /// Which ports are dummies (option `--enable-dummy` of the daemon).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum DummyMode {
 }
 
 /// Types that exist always, sorted.
-const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
+const TYPES: [&str; 6] = ["internal", "null", "patch", "pcap", "system", "tap"];
 /// Types that exist where dummies are enabled, sorted.
 const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 
@@ -84,6 +85,8 @@ impl Registry {
             "internal" => Ok(Box::new(KernelPort::open_internal(&self.links, name)?)),
             "system" => Ok(Box::new(KernelPort::open_system(&self.links, name)?)),
             "tap" => Ok(Box::new(KernelPort::open_tap(&self.links, name)?)),
+            "null" => Ok(Box::new(ReplayPort::open_null(name)?)),
+            "pcap" => Ok(Box::new(ReplayPort::open_pcap(name)?)),
             "patch" => Ok(Box::new(PatchPort::open(name)?)),
             _ => {
                 tracing::warn!(
@@ -118,11 +121,21 @@ mod tests {
     fn lists_types_sorted() {
         assert_eq!(
             Registry::new(DummyMode::Disabled).types(),
-            ["internal", "patch", "system", "tap"]
+            ["internal", "null", "patch", "pcap", "system", "tap"]
         );
         assert_eq!(
             Registry::new(DummyMode::Enabled).types(),
-            ["dummy", "dummy-internal", "dummy-pmd", "internal", "patch", "system", "tap"]
+            [
+                "dummy",
+                "dummy-internal",
+                "dummy-pmd",
+                "internal",
+                "null",
+                "patch",
+                "pcap",
+                "system",
+                "tap"
+            ]
         );
     }
 

@@ -16,3 +16,5 @@ mod vnet_header;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traffic_tests;

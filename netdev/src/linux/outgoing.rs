@@ -8,14 +8,12 @@ use super::counters::Losses;
 use super::links::Device;
 use super::vnet_header::{TAP_LENGTH, VnetHeader};
 use crate::errno;
+use crate::headers::tag_length;
 use crate::packet::{BATCH_SIZE, Batch, PacketRef, Segmentation};
 use crate::queue::SendReport;
 use crate::segmentation::longest_segment;
-use crate::wire::vlan;
 
 const ETHERNET_HEADER_LENGTH: usize = 14;
-const VLAN_TAG_LENGTH: usize = 4;
-const ETHER_TYPE_OFFSET: usize = 12;
 
 /// Headers for the packets of a batch.
 pub(super) type VnetHeaders = [[u8; TAP_LENGTH]; BATCH_SIZE];
@@ -102,12 +100,4 @@ fn length_on_wire(packet: PacketRef<'_>) -> Option<usize> {
         Segmentation::None => Some(packet.len()),
         _ => longest_segment(packet).ok(),
     }
-}
-
-/// Bytes by which a frame may be longer because it has a tag.
-fn tag_length(packet: PacketRef<'_>) -> usize {
-    let mut scratch = [0; 2];
-    let bytes = packet.header(ETHER_TYPE_OFFSET, 2, &mut scratch);
-    let ether_type = bytes.and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes);
-    if ether_type.is_some_and(vlan::is_tag) { VLAN_TAG_LENGTH } else { 0 }
 }

@@ -30,10 +30,9 @@ const OFFLOADS: [(u32, TransmitOffloads); 3] = [
     ),
     (CHECKSUM, TransmitOffloads::TCP_CHECKSUM.union(TransmitOffloads::UDP_CHECKSUM)),
 ];
-const CHECKSUM: u32 = libc::TUN_F_CSUM as u32;
-const TCP_SEGMENTATION: u32 =
-    libc::TUN_F_TSO4 as u32 | libc::TUN_F_TSO6 as u32 | libc::TUN_F_TSO_ECN as u32;
-const UDP_SEGMENTATION: u32 = libc::TUN_F_USO4 as u32 | libc::TUN_F_USO6 as u32;
+const CHECKSUM: u32 = libc::TUN_F_CSUM;
+const TCP_SEGMENTATION: u32 = libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+const UDP_SEGMENTATION: u32 = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 /// Most queues that the kernel gives a tap device.
 pub(super) const MAX_QUEUES: usize = 256;

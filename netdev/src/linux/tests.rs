@@ -13,18 +13,24 @@ use crate::ethernet_address::EthernetAddress;
 use crate::features::{Duplex, Features, LinkFeatures, LinkSpeed};
 use crate::port::Port;
 
-fn ip(arguments: &str) {
+pub(super) fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split_whitespace()).status().unwrap();
     assert!(status.success(), "ip {arguments}");
 }
 
-struct Namespace(String);
+pub(super) struct Namespace(pub(super) String);
 
 impl Namespace {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let name = format!("sluice-{}-{name}", std::process::id());
         ip(&format!("netns add {name}"));
         Self(name)
+    }
+
+    /// Moves the calling thread into the namespace.
+    pub(super) fn enter(&self) {
+        let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
     }
 }
 
@@ -36,16 +42,15 @@ impl Drop for Namespace {
 
 /// Runs `test` in a network namespace that is gone afterwards.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests is to know what was skipped")]
-fn in_namespace(name: &str, test: impl FnOnce() + Send) {
+pub(super) fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: a network namespace needs root");
         return;
     }
     let namespace = Namespace::new(name);
-    let file = File::open(format!("/run/netns/{}", namespace.0)).unwrap();
     std::thread::scope(|scope| {
-        let thread = scope.spawn(move || {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        let thread = scope.spawn(|| {
+            namespace.enter();
             test();
         });
         thread.join().unwrap();
@@ -81,6 +86,9 @@ fn status(driver: &str, true_keys: &[&str], more: &[(&str, &str)]) -> BTreeMap<S
     pairs.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
+/// What the kernel does for every device.
+const OFFLOADS: [&str; 3] = ["tx_tcp_csum_offload", "tx_tcp_seg_offload", "tx_udp_csum_offload"];
+
 #[test]
 fn tap_devices_are_created_configured_and_removed() {
     in_namespace("tap", || {
@@ -90,15 +98,14 @@ fn tap_devices_are_created_configured_and_removed() {
         assert_eq!(port.mtu(), Ok(1500));
         assert_eq!((port.admin_up(), port.carrier(), port.carrier_resets()), (Ok(false), false, 0));
         assert!(port.ifindex().is_some());
-        let partial = ["tx_tcp_csum_offload", "tx_udp_csum_offload"];
         let firmware = port.status().remove("firmware_version").unwrap();
         let more = [("firmware_version", firmware.as_str())];
-        let mut expected = status("tun", &partial, &more);
+        let mut expected = status("tun", &OFFLOADS, &more);
         expected.insert("driver_version".to_owned(), "1.6".to_owned());
         assert_eq!(port.status(), expected);
         let statistics = port.statistics().unwrap();
         let counters: Vec<_> = statistics.named().collect();
-        assert_eq!(counters.len(), 14);
+        assert_eq!(counters.len(), 18);
         assert!(counters.iter().all(|(_, value)| *value == 0), "{counters:?}");
 
         let address = EthernetAddress([0xaa, 0x55, 0, 0, 0, 1]);
@@ -182,14 +189,14 @@ fn system_devices_have_to_exist() {
         let peer = p2.ifindex().unwrap().to_string();
         let firmware = p1.status().remove("firmware_version").unwrap();
         let more = [("peer_ifindex", peer.as_str()), ("firmware_version", firmware.as_str())];
-        assert_eq!(p1.status(), status("veth", &[], &more));
+        assert_eq!(p1.status(), status("veth", &OFFLOADS, &more));
         assert_eq!(p1.speed(), Some(LinkSpeed { current: 10_000, max: 0 }));
         assert_eq!(p1.duplex(), Some(Duplex::Full));
         let current = Features::GBPS_10_FULL | Features::COPPER;
         assert_eq!(p1.features(), Ok(LinkFeatures { current, ..LinkFeatures::default() }));
         let statistics = p1.statistics().unwrap();
         let counters: Vec<_> = statistics.named().collect();
-        assert_eq!(counters.len(), 14);
+        assert_eq!(counters.len(), 18);
         assert!(counters.iter().all(|(_, value)| *value == 0), "{counters:?}");
         p1.set_admin_up(true).unwrap();
         assert_eq!((p1.admin_up(), p1.carrier()), (Ok(true), false));
