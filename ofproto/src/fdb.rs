@@ -2,8 +2,6 @@
 
 use std::fmt::{self, Write as _};
 
-use serde_json::{Map, Value, json};
-
 use crate::mac_table::{MacEntry, MacTable};
 use crate::port::PortNumber;
 
@@ -47,22 +45,6 @@ impl fmt::Display for Row {
     }
 }
 
-/// The same as JSON: by bridge, a list of entries.
-pub fn show_json(bridges: &[(&str, &MacTable)]) -> Value {
-    let entry = |MacEntry { vlan, address, port, age }: MacEntry| match age {
-        Some(age) => {
-            json!({"port": port.0, "vlan": vlan, "mac": address.to_string(), "age": age})
-        }
-        None => {
-            json!({"port": port.0, "vlan": vlan, "mac": address.to_string(), "static": true})
-        }
-    };
-    let lists = bridges.iter().map(|(name, table)| {
-        (String::from(*name), table.entries().into_iter().map(entry).collect())
-    });
-    Value::Object(lists.collect::<Map<_, _>>())
-}
-
 /// Text of `fdb/stats-show` for the bridge `name`.
 pub fn show_statistics(name: &str, table: &MacTable) -> String {
     let (occupancy, statistics) = (table.occupancy(), table.statistics());
@@ -82,20 +64,6 @@ pub fn show_statistics(name: &str, table: &MacTable) -> String {
         let _ = writeln!(text, "  {what:<40}: {count}");
     }
     text
-}
-
-/// The same as JSON.
-pub fn show_statistics_json(table: &MacTable) -> Value {
-    let (occupancy, statistics) = (table.occupancy(), table.statistics());
-    json!({
-        "entries": occupancy.entries,
-        "max-entries": occupancy.size,
-        "static-entries": occupancy.static_entries,
-        "learned": statistics.learned,
-        "expired": statistics.expired,
-        "evicted": statistics.evicted,
-        "moved": statistics.moved,
-    })
 }
 
 #[cfg(test)]
@@ -131,14 +99,6 @@ mod tests {
              40000  4095  50:54:00:00:00:03    0\n"
         );
         assert_eq!(
-            show_json(&[("br0", &table)]),
-            json!({"br0": [
-                {"port": 1, "vlan": 0, "mac": "50:54:00:00:00:01", "age": 0},
-                {"port": 65534, "vlan": 10, "mac": "50:54:00:00:00:02", "static": true},
-                {"port": 40000, "vlan": 4095, "mac": "50:54:00:00:00:03", "age": 0},
-            ]})
-        );
-        assert_eq!(
             show_statistics("br0", &table),
             "Statistics for bridge \"br0\":\n\
              \x20 Current/maximum MAC entries in the table: 3/8192\n\
@@ -147,13 +107,6 @@ mod tests {
              \x20 Total number of expired MAC entries     : 0\n\
              \x20 Total number of evicted MAC entries     : 0\n\
              \x20 Total number of port moved MAC entries  : 0\n"
-        );
-        assert_eq!(
-            show_statistics_json(&table),
-            json!({
-                "entries": 3, "max-entries": 8192, "static-entries": 1,
-                "learned": 2, "expired": 0, "evicted": 0, "moved": 0,
-            })
         );
     }
 

@@ -11,7 +11,6 @@ use dpif::datapath::{Datapath, FlowPut, PutMode};
 use dpif::{FlowRecord, WorkerId};
 use netdev::clock;
 use netdev::coverage::Counter;
-use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::translate::{Request, translate};
@@ -146,19 +145,6 @@ impl Revalidator {
              0: (keys {known})\n",
             duration.as_millis().max(1)
         )
-    }
-
-    /// The same as JSON.
-    pub fn show_json(&self, flows: usize) -> Value {
-        let RevalidateStatistics { average, maximum, duration, known, .. } = self.statistics();
-        json!({
-            "flows": flows,
-            "average": average,
-            "maximum": maximum,
-            "limit": self.upcalls.flow_limit(),
-            "dump-duration-ms": duration.as_millis().max(1) as u64,
-            "keys": known,
-        })
     }
 
     /// Makes a pass over all flows.

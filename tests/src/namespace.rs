@@ -17,7 +17,8 @@ impl Namespace {
     /// # Panics
     /// When it cannot be created: only root can.
     #[track_caller]
-    pub(crate) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "it changes the system")]
+    pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("sluice-{}-{count}", std::process::id());
@@ -31,6 +32,18 @@ impl Namespace {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// A command that runs inside.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.name, program]);
+        command
+    }
+
+    /// Runs a program inside.
+    pub fn run(&self, program: &str, arguments: &[&str]) -> Output {
+        Output::of(self.command(program).args(arguments))
     }
 }
 

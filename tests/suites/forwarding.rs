@@ -1,0 +1,219 @@
+//! Real packets between hosts, each in a network namespace of its own, through a bridge.
+
+use std::process::Stdio;
+
+use tests::namespace::Namespace;
+use tests::{Daemon, Directory, Output, Running, wait_until};
+
+/// Whether this test can make namespaces; says so when it cannot.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: only root can create network namespaces");
+    }
+    root
+}
+
+/// What `ovs-vsctl` needs to add a bridge with real ports.
+fn add_bridge(name: &str) -> [&str; 7] {
+    ["add-br", name, "--", "set", "bridge", name, "datapath_type=netdev"]
+}
+
+/// A daemon with one bridge in a namespace, and hosts with a link to it each.
+struct Network<'a> {
+    directory: &'a Directory,
+    daemon: Daemon<'a>,
+    hosts: Vec<Namespace>,
+}
+
+impl<'a> Network<'a> {
+    /// Host `n` has the addresses 10.1.1.n and fd01::n on `eth0`, whose peer `vn` is a port of
+    /// bridge `br0` with the settings `settings[n - 1]`. All links carry `mtu`.
+    fn new(directory: &'a Directory, settings: &[&str], mtu: &str) -> Self {
+        let daemon = Daemon::start(directory, &[]);
+        directory.vsctl(&add_bridge("br0")).ok();
+        let hosts: Vec<_> = settings.iter().map(|_| Namespace::new()).collect();
+        for (number, (host, settings)) in (1..).zip(hosts.iter().zip(settings)) {
+            let port = format!("v{number}");
+            let peer = ["peer", "name", "eth0", "mtu", mtu, "netns", host.name()];
+            let link = ["link", "add", &port, "mtu", mtu, "type", "veth"];
+            directory.ip(&[&link[..], &peer].concat()).ok();
+            directory.ip(&["link", "set", &port, "up"]).ok();
+            host.run("ip", &["address", "add", &format!("10.1.1.{number}/24"), "dev", "eth0"]).ok();
+            let address = format!("fd01::{number}/64");
+            host.run("ip", &["address", "add", &address, "dev", "eth0", "nodad"]).ok();
+            host.run("ip", &["link", "set", "eth0", "up"]).ok();
+            let settings: Vec<_> = settings.split_whitespace().collect();
+            directory.vsctl(&[&["add-port", "br0", &port][..], &settings].concat()).ok();
+        }
+        Self { directory, daemon, hosts }
+    }
+
+    fn host(&self, number: usize) -> &Namespace {
+        &self.hosts[number - 1]
+    }
+
+    /// Whether host `from` gets an answer from `address`, with `options` for ping.
+    fn pings(&self, from: usize, address: &str, options: &[&str]) -> bool {
+        let options = [&["-c", "3", "-i", "0.2", "-W", "1"][..], options, &[address]].concat();
+        self.host(from).run("ping", &options).status.success()
+    }
+
+    /// Sends [`TRANSFER`] bytes by TCP from host 1 to the server at `address` on host 2. What is on
+    /// its way when the last was sent may not be counted there.
+    fn transfers(&self, address: &str) -> bool {
+        let mut server = self.host(2).command("iperf3");
+        let server = server.args(["--server", "--one-off", "--json"]).stdout(Stdio::piped());
+        let server = Running::from_child(server.spawn().expect("iperf3 from `make deps`"));
+        let count = TRANSFER.to_string();
+        let client =
+            ["--client", address, "--bytes", &count, "--json", "--connect-timeout", "2000"];
+        let mut report = String::new();
+        wait_until("the server answers", || {
+            let output = self.host(1).run("iperf3", &client);
+            report = output.stdout.clone();
+            output.status.success()
+        });
+        assert!(server.has_ended(tests::process::LIMIT));
+        let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+        let received = report["end"]["sum_received"]["bytes"].as_u64().expect("bytes received");
+        received > TRANSFER / 10 * 9
+    }
+
+    /// Stops the daemon, whose threads must have accounted for every packet.
+    fn stop(self) {
+        let mut client = self.directory.command(tests::tools::program("sluice-appctl"));
+        client.args(["--format", "json", "dpif-netdev/pmd-stats-show"]);
+        let threads = Output::of(&mut client).ok();
+        let threads: serde_json::Value = serde_json::from_str(&threads).expect("statistics");
+        for thread in threads.as_array().expect("threads") {
+            let count = |name: &str| thread[name].as_u64().expect("a counter");
+            let classes = [
+                "phwol-hits",
+                "simple-match-hits",
+                "emc-hits",
+                "smc-hits",
+                "megaflow-hits",
+                "upcalls",
+                "lost-upcalls",
+            ];
+            let passes = count("packets-received") + count("packet-recirculations");
+            assert_eq!(classes.iter().map(|class| count(class)).sum::<u64>(), passes, "{thread}");
+        }
+        self.daemon.stop();
+        assert_eq!(self.directory.ip(&["link", "show", "br0"]).status.code(), Some(1));
+    }
+}
+
+/// Bytes of a transfer: enough for segments of every size and full windows.
+const TRANSFER: u64 = 64 << 20;
+
+#[test]
+fn tcp_passes_with_default_offloads() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["", ""], "1500");
+    assert!(network.pings(1, "10.1.1.2", &[]));
+    assert!(network.transfers("10.1.1.2"));
+    network.stop();
+}
+
+#[test]
+fn tcp_passes_over_ipv6() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["", ""], "1500");
+    assert!(network.pings(1, "fd01::2", &[]));
+    assert!(network.transfers("fd01::2"));
+    network.stop();
+}
+
+#[test]
+fn large_packets_pass() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["", ""], "9000");
+    assert!(network.pings(1, "10.1.1.2", &["-M", "do", "-s", "8972"]));
+    assert!(network.pings(1, "10.1.1.2", &["-s", "30000"]));
+    assert!(network.transfers("10.1.1.2"));
+    network.stop();
+}
+
+#[test]
+fn vlans_are_kept_apart() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["tag=10", "tag=10", "tag=20"], "1500");
+    assert!(network.pings(1, "10.1.1.2", &[]));
+    assert!(!network.pings(1, "10.1.1.3", &[]));
+    network.directory.vsctl(&["set", "port", "v3", "tag=10"]).ok();
+    assert!(network.pings(1, "10.1.1.3", &[]));
+    network.directory.vsctl(&["set", "port", "v2", "tag=20"]).ok();
+    assert!(!network.pings(1, "10.1.1.2", &[]));
+    network.stop();
+}
+
+#[test]
+fn the_bridge_itself_is_a_host() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &[""], "1500");
+    directory.ip(&["address", "add", "10.1.1.100/24", "dev", "br0"]).ok();
+    directory.ip(&["link", "set", "br0", "up"]).ok();
+    assert!(network.pings(1, "10.1.1.100", &[]));
+    assert!(network.pings(1, "10.1.1.100", &["-s", "30000"]));
+    network.stop();
+}
+
+#[test]
+fn bridges_are_joined_by_patches() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["", ""], "1500");
+    directory.vsctl(&add_bridge("br1")).ok();
+    directory.vsctl(&["del-port", "v2", "--", "add-port", "br1", "v2"]).ok();
+    assert!(!network.pings(1, "10.1.1.2", &[]));
+    let patch = |bridge: &str, name: &str, peer: &str| {
+        let peer = format!("options:peer={peer}");
+        let add = ["add-port", bridge, name, "--", "set", "interface", name, "type=patch", &peer];
+        directory.vsctl(&add).ok();
+    };
+    patch("br0", "to1", "to0");
+    patch("br1", "to0", "to1");
+    assert!(network.pings(1, "10.1.1.2", &[]));
+    assert!(network.transfers("10.1.1.2"));
+    network.stop();
+}
+
+#[test]
+fn stations_are_learned_and_forgotten() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["", "", ""], "1500");
+    assert!(network.pings(1, "10.1.1.2", &[]));
+    let ports = || {
+        let table = network.daemon.appctl(&["fdb/show", "br0"]).ok();
+        let rows = table.lines().skip(1).filter_map(|row| row.split_whitespace().next());
+        rows.map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert!(ports().is_superset(&["1".to_owned(), "2".to_owned()].into()));
+    // A port that goes takes what was learned on it along.
+    directory.vsctl(&["del-port", "v2"]).ok();
+    assert!(!ports().contains("2"));
+    assert_eq!(network.daemon.appctl(&["fdb/flush", "br0"]).ok(), "table successfully flushed\n");
+    network.stop();
+}
