@@ -8,6 +8,16 @@ pub mod openflow;
 pub mod port;
 pub mod port_settings;
 pub mod switch;
+pub mod switches;
+pub mod translate;
+
+use netdev::coverage::Counter;
 
 /// The event counters of this crate.
-pub static COVERAGE: &[&netdev::coverage::Counter] = mac_table::COVERAGE;
+pub static COVERAGE: &[&Counter] = &[
+    &mac_table::LEARNED,
+    &mac_table::EXPIRED,
+    &mac_table::EVICTED,
+    &mac_table::MOVED,
+    &mac_table::STATIC_NONE_MOVE,
+];

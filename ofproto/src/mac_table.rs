@@ -17,14 +17,11 @@ use crate::port::PortNumber;
 use crate::port_settings::VlanSet;
 use entries::{Entries, Entry, Kind, Station};
 
-static LEARNED: Counter = Counter::new("mac_learning_learned");
-static EXPIRED: Counter = Counter::new("mac_learning_expired");
-static EVICTED: Counter = Counter::new("mac_learning_evicted");
-static MOVED: Counter = Counter::new("mac_learning_moved");
-static STATIC_NONE_MOVE: Counter = Counter::new("mac_learning_static_none_move");
-
-/// The event counters of all tables.
-pub static COVERAGE: &[&Counter] = &[&LEARNED, &EXPIRED, &EVICTED, &MOVED, &STATIC_NONE_MOVE];
+pub(crate) static LEARNED: Counter = Counter::new("mac_learning_learned");
+pub(crate) static EXPIRED: Counter = Counter::new("mac_learning_expired");
+pub(crate) static EVICTED: Counter = Counter::new("mac_learning_evicted");
+pub(crate) static MOVED: Counter = Counter::new("mac_learning_moved");
+pub(crate) static STATIC_NONE_MOVE: Counter = Counter::new("mac_learning_static_none_move");
 
 /// Seconds after which an address that sent nothing is forgotten (IEEE 802.1D, table 7-5).
 const DEFAULT_AGEING: u64 = 300;
@@ -146,6 +143,15 @@ impl MacTable {
             self.epoch.advance();
         }
         is_news
+    }
+
+    /// Takes note that `address` sent on `port` at some time, unless it is known to have sent
+    /// since. Flows tell so of their packets, after the fact.
+    pub fn refresh(&self, vlan: u16, address: EthernetAddress, port: PortNumber, time: Duration) {
+        let known = self.read().entries.get(&(vlan, address)).and_then(Entry::used);
+        if known.is_none_or(|known| known < time.as_secs()) {
+            self.learn(vlan, address, port);
+        }
     }
 
     /// Puts an entry there that never ages and that no packet changes (`fdb/add`). Returns whether

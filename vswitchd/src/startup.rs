@@ -170,7 +170,7 @@ fn database_remotes(args: &Args, directories: &Directories) -> Result<Vec<Remote
 
 fn counters() -> Vec<&'static Counter> {
     let own = [&server::RECEIVED, &server::REPLIED, &daemon::RECONFIGURED];
-    let lower = [netdev::COVERAGE, dpif::COVERAGE];
+    let lower = [netdev::COVERAGE, dpif::COVERAGE, ofproto::COVERAGE];
     lower.into_iter().flatten().copied().chain(own).collect()
 }
 

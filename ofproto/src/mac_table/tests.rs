@@ -180,7 +180,8 @@ fn entries_of_operators_stay() {
 fn the_epoch_counts_what_matters_to_flows() {
     let epoch = Arc::new(Epoch::default());
     let table = MacTable::new(Arc::clone(&epoch));
-    let steps: [(&dyn Fn(&MacTable), u64); 9] = [
+    type Step<'a> = &'a dyn Fn(&MacTable);
+    let steps: [(Step<'_>, u64); 9] = [
         (&|table| assert!(table.learn(0, address(1), PORT[0])), 1),
         (&|table| assert!(!table.learn(0, address(1), PORT[0])), 0),
         (&|table| assert!(table.learn(0, address(1), PORT[1])), 1),

@@ -1,0 +1,138 @@
+//! The action `NORMAL`: the switch as one that learns where stations are.
+
+use dpif::flow::Field;
+use netdev::ethernet_address::EthernetAddress;
+use netdev::wire::ethernet::ether_type;
+use netdev::wire::vlan;
+
+use super::TraceKind;
+use super::context::Context;
+use super::vlan::Tags;
+use crate::port_settings::VlanMode;
+use crate::switches::PortSnapshot;
+
+/// The address of all stations.
+const BROADCAST: EthernetAddress = EthernetAddress([0xff; 6]);
+/// Operation of an ARP request (RFC 826).
+const ARP_REQUEST: u128 = 1;
+
+impl Context<'_> {
+    /// Does what `NORMAL` says.
+    pub(super) fn normal(&mut self) {
+        let source = self.read_address(Field::EthSrc);
+        let destination = self.read_address(Field::EthDst);
+        self.note_vlan(0);
+        let Some(in_port) = self.in_port() else {
+            let number = self.in_port;
+            self.report_error(|_| format!("received packet on unknown port {number}"));
+            return self.drop("no input bundle, dropping");
+        };
+        if vlan::is_tag(self.key.eth_type.get()) && self.key.vlans[0].tci.get() & vlan::CFI == 0 {
+            self.report_error(|_| {
+                format!("dropping packet with partial VLAN tag received on port {}", in_port.name)
+            });
+            return self.drop("partial VLAN tag, dropping");
+        }
+        let received = Tags::of(&self.key);
+        if !self.admits_vlan(in_port, received.outer().vlan) {
+            return self.drop("disallowed VLAN VID for this input port, dropping");
+        }
+        if in_port.settings.vlan_mode == VlanMode::Dot1qTunnel {
+            // There is room for two tags: in front of two, the new one displaces the last.
+            self.note_vlan(1);
+        }
+        let tags = received.received_on(&in_port.settings);
+        let vlan = tags.outer().vlan;
+        if !self.switch.forwards_reserved && is_reserved(destination) {
+            return self.report(TraceKind::Detail, |_| {
+                "packet has reserved destination MAC, dropping".to_owned()
+            });
+        }
+        self.note_gratuitous_arp(destination);
+        if self.key.is_ethernet() && self.sight(vlan, source) {
+            self.report(TraceKind::Detail, |_| {
+                format!("learned that {source} is on port {} in VLAN {vlan}", in_port.name)
+            });
+        }
+        let Some(known) = self.switch.mac_table.lookup(vlan, destination) else {
+            self.report(TraceKind::Detail, |_| {
+                "no learned MAC for destination, flooding".to_owned()
+            });
+            return self.flood(tags);
+        };
+        match self.switch.ports.get(&known) {
+            None => self.drop("learned port is unknown, dropping"),
+            Some(_) if known == self.in_port => self
+                .report(TraceKind::Detail, |_| "learned port is input port, dropping".to_owned()),
+            Some(port) => {
+                self.report(TraceKind::Detail, |_| "forwarding to learned port".to_owned());
+                self.output_tagged(port, tags);
+            }
+        }
+    }
+
+    /// Notes what tells gratuitous ARP from other packets. Nothing here depends on it, but flows
+    /// are as narrow as those of OVS, which operators compare them with.
+    fn note_gratuitous_arp(&mut self, destination: EthernetAddress) {
+        if self.key.eth_type.get() == ether_type::ARP
+            && destination == BROADCAST
+            && self.read(Field::IpProto) == ARP_REQUEST
+        {
+            self.read(Field::Ipv4Src);
+            self.read(Field::Ipv4Dst);
+        }
+    }
+
+    fn drop(&mut self, why: &str) {
+        self.report(TraceKind::Warning, |_| why.to_owned());
+    }
+
+    /// Whether a port takes packets whose outermost tag is of `vlan`, 0 for none.
+    fn admits_vlan(&mut self, port: &PortSnapshot, vlan: u16) -> bool {
+        let (name, settings) = (&port.name, &port.settings);
+        match settings.vlan_mode {
+            VlanMode::Access if vlan != 0 => self.report_error(|_| {
+                format!(
+                    "dropping VLAN {vlan} tagged packet received on port {name} configured as \
+                     VLAN {} access port",
+                    settings.tag
+                )
+            }),
+            // A port always carries its native VLAN.
+            VlanMode::NativeTagged | VlanMode::NativeUntagged if vlan == 0 => return true,
+            VlanMode::Trunk | VlanMode::NativeTagged | VlanMode::NativeUntagged
+                if !settings.trunks(vlan) =>
+            {
+                self.report_error(|_| {
+                    format!(
+                        "dropping VLAN {vlan} packet received on port {name} not configured for \
+                         trunking VLAN {vlan}"
+                    )
+                });
+            }
+            VlanMode::Dot1qTunnel if !settings.takes_customer_vlan(vlan) => {
+                self.report_error(|_| {
+                    format!(
+                        "dropping VLAN {vlan} packet received on dot1q-tunnel port {name} that \
+                         excludes this VLAN"
+                    )
+                });
+            }
+            _ => return true,
+        }
+        false
+    }
+}
+
+/// Whether packets to this address are for the bridge itself and its neighbour alone: IEEE 802.1D
+/// table 7-10, and the protocols of Extreme and Cisco that do the same.
+fn is_reserved(EthernetAddress(address): EthernetAddress) -> bool {
+    match address {
+        [0x01, 0x80, 0xc2, 0x00, 0x00, last] => last < 0x10,
+        [0x00, 0xe0, 0x2b, 0x00, 0x00, last] => matches!(last, 0x00 | 0x04 | 0x06),
+        [0x01, 0x00, 0x0c, 0x00, 0x00, 0x00] => true,
+        [0x01, 0x00, 0x0c, 0xcc, 0xcc, last] => matches!(last, 0xc0..=0xc7 | 0xcc | 0xcd),
+        [0x01, 0x00, 0x0c, 0xcd, 0xcd, 0xcd] => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,107 @@
+//! `NORMAL` by cases, against a naive switch, and the mask against packets at its edges.
+
+mod model;
+mod normal;
+
+use std::collections::BTreeMap;
+
+use dpif::datapath;
+use dpif::flow::VlanKey;
+use netdev::wire::ethernet::{MacAddress, ether_type};
+use netdev::wire::vlan;
+
+use super::*;
+use crate::epoch::Epoch;
+use crate::port_settings::{PortSettings, VlanMode};
+use crate::switches::{Attachment, FailMode, PortSnapshot, SwitchSnapshot};
+
+/// VLAN and priority, after the tag protocol.
+type TestTag = (u16, u16, u16);
+
+/// What leaves the datapath: the port and the tags, outermost first.
+type Sent = (u32, Vec<TestTag>);
+
+fn address(last: u8) -> EthernetAddress {
+    EthernetAddress([2, 0, 0, 0, 0, last])
+}
+
+fn port(number: u32, settings: PortSettings) -> PortSnapshot {
+    let attachment = Attachment::Datapath(datapath::PortNumber(number));
+    PortSnapshot { name: format!("p{number}"), attachment, settings }
+}
+
+fn patch(name: &str, peer: &str) -> PortSnapshot {
+    let attachment = Attachment::Patch(peer.to_owned());
+    PortSnapshot { name: name.to_owned(), attachment, settings: PortSettings::default() }
+}
+
+fn access(tag: u16) -> PortSettings {
+    PortSettings { vlan_mode: VlanMode::Access, tag, ..PortSettings::default() }
+}
+
+/// A switch whose ports are numbered from 1.
+fn switch(name: &str, ports: impl IntoIterator<Item = PortSnapshot>) -> SwitchSnapshot {
+    SwitchSnapshot {
+        name: name.to_owned(),
+        fail_mode: FailMode::Standalone,
+        forwards_reserved: false,
+        mac_table: Arc::new(MacTable::new(Arc::new(Epoch::default()))),
+        ports: (1..).map(PortNumber).zip(ports).collect(),
+    }
+}
+
+fn tag_key((tpid, vlan, priority): TestTag) -> VlanKey {
+    let tci = vlan | priority << vlan::PCP_SHIFT | vlan::CFI;
+    VlanKey { tci: tci.into(), tpid: tpid.into() }
+}
+
+/// Key of an IPv4 packet.
+fn key(in_port: u32, source: EthernetAddress, to: EthernetAddress, tags: &[TestTag]) -> FlowKey {
+    let mut key = FlowKey::default();
+    key.eth_src = MacAddress(source.0);
+    key.eth_dst = MacAddress(to.0);
+    key.in_port.set(in_port);
+    key.eth_type.set(ether_type::IPV4);
+    for (to, tag) in key.vlans.iter_mut().zip(tags) {
+        *to = tag_key(*tag);
+    }
+    key
+}
+
+/// The result for a packet, or for a flow when `is_packet` is not set.
+fn run(switches: &Switches, key: &FlowKey, is_packet: bool) -> Translation {
+    translate(switches, Request { key, is_packet, trace: None }).unwrap()
+}
+
+/// What actions send for a packet with these tags.
+fn sent(actions: &[Action], tags: &[TestTag]) -> Vec<Sent> {
+    let mut tags = tags.to_vec();
+    let mut sent = Vec::new();
+    for action in actions {
+        match action {
+            Action::Output(port) => sent.push((port.0, tags.clone())),
+            Action::PopVlan => {
+                tags.remove(0);
+            }
+            &Action::PushVlan { tpid, tci } => {
+                assert_ne!(tci & vlan::CFI, 0);
+                tags.insert(0, (tpid, tci & vlan::VID_MASK, tci >> vlan::PCP_SHIFT));
+            }
+            Action::Drop(0) => assert_eq!(actions.len(), 1),
+            other => panic!("{other:?}"),
+        }
+    }
+    sent
+}
+
+/// The text of a trace, one entry a line behind its kind.
+fn trace_of(switches: &Switches, key: &FlowKey, is_packet: bool) -> Vec<String> {
+    let mut trace = Trace::default();
+    translate(switches, Request { key, is_packet, trace: Some(&mut trace) }).unwrap();
+    let entries = trace.entries.into_iter();
+    entries.map(|entry| format!("{} {:?} {}", entry.depth, entry.kind, entry.text)).collect()
+}
+
+fn by_name(switches: &Switches) -> BTreeMap<&str, &SwitchSnapshot> {
+    switches.iter().map(|switch| (switch.name.as_str(), switch)).collect()
+}
