@@ -49,6 +49,12 @@ impl FlowMask {
         self.lines
     }
 
+    /// Whether every bit that matters to `other` matters to this mask too.
+    pub fn covers(&self, other: &Self) -> bool {
+        let lines = self.bits.lines().iter().zip(other.bits.lines());
+        lines.flat_map(|(own, other)| own.iter().zip(other)).all(|(own, other)| other & !own == 0)
+    }
+
     /// `key` without the bits that do not matter.
     pub fn masked(&self, key: &FlowKey) -> FlowKey {
         let mut masked = FlowKey::default();
