@@ -1,13 +1,18 @@
 //! One OpenFlow switch: the ports of a bridge under their OpenFlow numbers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dpif::datapath::{self, Datapath, DatapathError};
 use netdev::port::Port;
 use thiserror::Error;
 
+use crate::epoch::Epoch;
+use crate::mac_table::MacTable;
 use crate::port::{PortNumber, PortNumbers};
+use crate::port_settings::PortSettings;
+use crate::switches::{Attachment, FailMode, PortSnapshot, SwitchSnapshot};
 
 /// A port of a switch.
 pub struct SwitchPort {
@@ -17,12 +22,22 @@ pub struct SwitchPort {
     pub datapath_number: Option<datapath::PortNumber>,
     /// Whether its MTU was asked for; internal ports and patches follow the others otherwise.
     pub mtu_is_requested: bool,
+    settings: PortSettings,
 }
 
 impl SwitchPort {
     fn follows_mtu(&self) -> bool {
         let internal = matches!(self.port.port_type(), "dummy-internal" | "internal" | "patch");
         internal && !self.mtu_is_requested
+    }
+
+    fn snapshot(&self) -> PortSnapshot {
+        let attachment = match self.datapath_number {
+            Some(number) => Attachment::Datapath(number),
+            None => Attachment::Patch(self.port.options().remove("peer").unwrap_or_default()),
+        };
+        let name = self.port.name().to_owned();
+        PortSnapshot { name, attachment, settings: self.settings.clone() }
     }
 }
 
@@ -48,20 +63,27 @@ pub struct Switch {
     ports: BTreeMap<PortNumber, SwitchPort>,
     /// The smallest MTU of the ports that follow no other.
     mtu: u32,
+    mac_table: Arc<MacTable>,
+    fail_mode: FailMode,
+    forwards_reserved: bool,
 }
 
 /// MTU of a switch whose ports have none of their own (IEEE 802.3, clause 3.2.7).
 const DEFAULT_MTU: u32 = 1500;
 
 impl Switch {
-    /// A switch without ports and datapath id.
-    pub fn new(name: &str) -> Self {
+    /// A switch without ports and datapath id. What it learns counts in the `epoch` of its
+    /// datapath.
+    pub fn new(name: &str, epoch: Arc<Epoch>) -> Self {
         Self {
             name: name.to_owned(),
             datapath_id: None,
             numbers: PortNumbers::default(),
             ports: BTreeMap::new(),
             mtu: DEFAULT_MTU,
+            mac_table: Arc::new(MacTable::new(epoch)),
+            fail_mode: FailMode::Standalone,
+            forwards_reserved: false,
         }
     }
 
@@ -110,7 +132,9 @@ impl Switch {
                 }
             },
         };
-        self.ports.insert(number, SwitchPort { port, datapath_number, mtu_is_requested: false });
+        let settings = PortSettings::default();
+        let port = SwitchPort { port, datapath_number, mtu_is_requested: false, settings };
+        self.ports.insert(number, port);
         Ok(number)
     }
 
@@ -126,7 +150,47 @@ impl Switch {
             datapath.remove_port(port.name());
         }
         self.numbers.release(number, now);
+        self.mac_table.flush_port(number);
         Some(port)
+    }
+
+    /// Changes what part a port has in switching. Stations seen on it before are forgotten, because
+    /// they may be in other VLANs now.
+    pub fn set_port_settings(&mut self, number: PortNumber, settings: PortSettings) {
+        if let Some(port) = self.ports.get_mut(&number)
+            && port.settings != settings
+        {
+            port.settings = settings;
+            self.mac_table.flush_port(number);
+        }
+    }
+
+    /// Where the switch saw stations.
+    pub fn mac_table(&self) -> &Arc<MacTable> {
+        &self.mac_table
+    }
+
+    /// Sets which rules it has while no controller has given it any.
+    pub fn set_fail_mode(&mut self, fail_mode: FailMode) {
+        self.fail_mode = fail_mode;
+    }
+
+    /// Sets whether it forwards packets to the addresses reserved for bridges (`forward-bpdu`).
+    pub fn set_forwards_reserved(&mut self, forwards: bool) {
+        self.forwards_reserved = forwards;
+    }
+
+    /// What translation needs to know of it now. To be published after any change of ports or
+    /// settings.
+    pub fn snapshot(&self) -> SwitchSnapshot {
+        let ports = self.ports.iter().map(|(&number, port)| (number, port.snapshot()));
+        SwitchSnapshot {
+            name: self.name.clone(),
+            fail_mode: self.fail_mode,
+            forwards_reserved: self.forwards_reserved,
+            mac_table: Arc::clone(&self.mac_table),
+            ports: ports.collect(),
+        }
     }
 
     /// The port `number`.
