@@ -37,11 +37,12 @@ impl<'a> Context<'a> {
     pub(super) fn output_tagged(&mut self, port: &'a PortSnapshot, tags: Tags) {
         let received = Tags::of(&self.key).outer();
         let priority_tags = port.settings.priority_tags;
-        if received.tpid != 0 && (received.vlan == 0 || priority_tags != PriorityTags::Never) {
+        let sent = tags.sent_on(&port.settings, received.priority);
+        let is_by_priority = sent.outer().vlan == 0 || priority_tags != PriorityTags::Never;
+        if received.tpid != 0 && is_by_priority {
             // Whether there is a tag at all may be up to the priority.
             self.note_tags();
         }
-        let sent = tags.sent_on(&port.settings, received.priority);
         let before = std::mem::replace(&mut self.key.vlans, sent.to_key(priority_tags));
         self.output(port);
         self.key.vlans = before;

@@ -105,16 +105,20 @@ impl Tags {
         tags
     }
 
-    /// The same as a flow key has them.
+    /// The same as a flow key has them. An outermost tag that says nothing is left out.
     pub(super) fn to_key(self, priority_tags: PriorityTags) -> [VlanKey; MAX_VLANS] {
-        self.0.map(|tag| {
-            let tci = tag.vlan | tag.priority;
-            let is_kept = priority_tags == PriorityTags::Always && tag.tpid != 0;
-            if tci == 0 && !is_kept {
+        let [outer, inner] = self.0;
+        let is_kept = priority_tags == PriorityTags::Always && outer.tpid != 0;
+        let tags = match outer.vlan | outer.priority {
+            0 if !is_kept => [inner, Tag::default()],
+            _ => self.0,
+        };
+        tags.map(|tag| {
+            if tag == Tag::default() {
                 return VlanKey::default();
             }
             let tpid = if tag.tpid == 0 { ether_type::VLAN } else { tag.tpid };
-            VlanKey { tci: (tci | vlan::CFI).into(), tpid: tpid.into() }
+            VlanKey { tci: (tag.vlan | tag.priority | vlan::CFI).into(), tpid: tpid.into() }
         })
     }
 }

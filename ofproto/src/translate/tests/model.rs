@@ -134,15 +134,16 @@ fn go_out(port: &PortSettings, packet: &Inside, received: &[TestTag]) -> Vec<Tes
     if port.priority_tags != PriorityTags::Never {
         tags[0].2 = received.first().map_or(0, |tag| tag.2);
     }
-    // A tag that says nothing is no tag, and hides those behind it.
-    let says = |&(protocol, vlan, priority): &TestTag| {
-        let is_kept = port.priority_tags == PriorityTags::Always && protocol != 0;
-        vlan != 0 || priority != 0 || is_kept
-    };
+    // An outermost tag that says nothing is no tag.
+    let (protocol, vlan, priority) = tags[0];
+    let is_kept = port.priority_tags == PriorityTags::Always && protocol != 0;
+    if vlan == 0 && priority == 0 && !is_kept {
+        tags.remove(0);
+    }
     let with_protocol = |(protocol, vlan, priority): TestTag| {
         (if protocol == 0 { ether_type::VLAN } else { protocol }, vlan, priority)
     };
-    tags.into_iter().take_while(says).map(with_protocol).collect()
+    tags.into_iter().map(with_protocol).collect()
 }
 
 /// The naive switch.

@@ -62,6 +62,8 @@ fn tags_follow_the_modes_of_both_ports() {
         (&trunk_all, &[], &trunk_all, Some(&[])),
         (&trunk_all, &[(Q, 0, 0)], &trunk_all, Some(&[])),
         (&trunk_all, &[(Q, 0, 5)], &trunk_all, Some(&[(Q, 0, 5)])),
+        (&trunk_all, &[(Q, 0, 0), (Q, 5, 1)], &trunk_all, Some(&[(Q, 5, 1)])),
+        (&trunk_all, &[(Q, 10, 0), (Q, 0, 0)], &trunk_all, Some(&[(Q, 10, 0), (Q, 0, 0)])),
         (&trunk_all, &[(Q, 10, 6)], &access(10), Some(&[])),
         (&trunk_all, &[(Q, 10, 6), (Q, 5, 0)], &access(10), None),
         (&trunk_all, &[], &access(10), None),
