@@ -322,7 +322,7 @@ pub(crate) fn stand_by(directory: &Directory, other: &Directory) -> Running {
         .spawn();
     let second = Running::from_child(second.unwrap());
     let line = format!(
-        "|ERR|another sluice-vswitchd process is running, disabling this process (pid {}) until it \
+        "|ERR|another ovs-vswitchd process is running, disabling this process (pid {}) until it \
          goes away",
         second.pid()
     );
