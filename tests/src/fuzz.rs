@@ -6,11 +6,16 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use vswitchd::appctl::registry::{Call, Command, Format, Handler, Registry};
 use vswitchd::jsonrpc::{FrameError, Framer, Message, parse_json};
 use vswitchd::log::Spec;
 use vswitchd::ovsdb::database::Database;
 use vswitchd::ovsdb::operation::{Context, Outcome, execute};
+use vswitchd::ovsdb::record;
 use vswitchd::ovsdb::schema::DatabaseSchema;
+use vswitchd::ovsdb::storage::Storage;
+
+use crate::Directory;
 
 /// Longest text that the framer is asked to accept.
 const TEXT_LIMIT: usize = 4096;
@@ -25,7 +30,9 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 3] = [
+pub const TARGETS: [Target; 5] = [
+    Target { name: "appctl_request", run: appctl_request },
+    Target { name: "database_file", run: database_file },
     Target { name: "json_rpc", run: json_rpc },
     Target { name: "log_spec", run: log_spec },
     Target { name: "ovsdb_transaction", run: ovsdb_transaction },
@@ -153,5 +160,48 @@ fn set(json: &Value) -> Vec<Value> {
     match json.as_array().map(Vec::as_slice) {
         Some([word, Value::Array(elements)]) if word == "set" => elements.clone(),
         _ => vec![json.clone()],
+    }
+}
+
+/// Database files: any file is opened or refused with a message that names it. What was opened
+/// is the same when it is opened again.
+pub fn database_file(bytes: &[u8]) {
+    let directory = Directory::in_memory();
+    directory.write("fuzz.db", bytes);
+    let path = directory.path("fuzz.db");
+    let open = || Storage::open(&path, schema(), false, Duration::ZERO, Duration::ZERO);
+    let database = match open() {
+        Err(error) => {
+            assert!(error.to_string().contains("fuzz.db"), "{error}");
+            return;
+        }
+        Ok((_, database)) => database,
+    };
+    check(&database);
+    let (_, again) = open().expect("our own file");
+    let content = |database| record::database_to_json(database, "", Duration::ZERO);
+    assert_eq!(content(&again), content(&database));
+}
+
+/// Requests on the control socket: a command runs only with arguments of the right number, and
+/// everything else is refused with a message.
+pub fn appctl_request(bytes: &[u8]) {
+    let handler = Handler::Connection;
+    let command =
+        Command { name: "a", usage: Some("b [c]"), min_arguments: 1, max_arguments: 2, handler };
+    let registry = Registry::new(&[command]);
+    for text in frames(std::iter::once(bytes)).0 {
+        let Ok(json) = parse_json(&text) else { continue };
+        let Ok(Message::Request { method, params, .. }) = Message::from_json(json) else {
+            continue;
+        };
+        let fits = method == "a" && (1..=2).contains(&params.len());
+        match Call::from_request(method, params, Format::Text) {
+            Err(message) => assert!(message.contains("is not a string")),
+            Ok(call) => match registry.find(&call) {
+                Ok(_) => assert!(fits),
+                Err(error) => assert!(!fits && error.to_string().contains(&call.command)),
+            },
+        }
     }
 }
