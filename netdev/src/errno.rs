@@ -1,5 +1,7 @@
 //! Text of system error numbers, as the C library words it.
 
+use std::io;
+
 use rustix::io::Errno;
 
 /// The C library's sentence for `errno`, such as `No such device`.
@@ -7,16 +9,30 @@ use rustix::io::Errno;
 /// Rust's own text adds ` (os error 19)`, which operators of a switch do not look for.
 pub fn description(errno: Errno) -> String {
     let number = errno.raw_os_error();
-    let text = std::io::Error::from_raw_os_error(number).to_string();
+    let text = io::Error::from_raw_os_error(number).to_string();
     match text.strip_suffix(&format!(" (os error {number})")) {
         Some(sentence) => sentence.to_owned(),
         None => text,
     }
 }
 
+/// The [`description`] of the system error in `error`, or its own text if there is none.
+pub fn io_description(error: &io::Error) -> String {
+    match Errno::from_io_error(error) {
+        Some(errno) => description(errno),
+        None => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finds_the_system_error() {
+        assert_eq!(io_description(&Errno::PIPE.into()), "Broken pipe");
+        assert_eq!(io_description(&io::Error::other("no runtime")), "no runtime");
+    }
 
     #[test]
     fn is_the_sentence_alone() {

@@ -42,6 +42,24 @@ bitflags! {
     }
 }
 
+impl Features {
+    /// The fastest rate in the set in Mbit/s, or 0.
+    pub fn max_mbps(self) -> u32 {
+        [
+            (Self::TBPS_1_FULL, 1_000_000),
+            (Self::GBPS_100_FULL, 100_000),
+            (Self::GBPS_40_FULL, 40_000),
+            (Self::GBPS_10_FULL, 10_000),
+            (Self::GBPS_1_HALF | Self::GBPS_1_FULL, 1_000),
+            (Self::MBPS_100_HALF | Self::MBPS_100_FULL, 100),
+            (Self::MBPS_10_HALF | Self::MBPS_10_FULL, 10),
+        ]
+        .into_iter()
+        .find(|(features, _)| self.intersects(*features))
+        .map_or(0, |(_, mbps)| mbps)
+    }
+}
+
 /// The four feature sets of a link, as OpenFlow port descriptions show them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkFeatures {

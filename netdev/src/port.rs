@@ -153,6 +153,10 @@ pub trait Port: Send {
         Err(self.not_supported("sending"))
     }
 
+    /// Lets a device that belongs to the switch stay in the kernel when the port is dropped, to be
+    /// taken over by the next process. Other devices are left as they are anyway.
+    fn leave_device_behind(&mut self) {}
+
     /// The error of an `operation` (such as `setting the MTU`) that this port type cannot do.
     fn not_supported(&self, operation: &'static str) -> PortError {
         PortError::NotSupported {

@@ -3,6 +3,8 @@
 use rustix::io::Errno;
 
 use crate::dummy::DummyPorts;
+use crate::linux::links::Links;
+use crate::linux::port::KernelPort;
 use crate::patch::PatchPort;
 use crate::port::{Port, PortError};
 
@@ -20,7 +22,7 @@ pub enum DummyMode {
 }
 
 /// Types that exist always, sorted.
-const TYPES: [&str; 1] = ["patch"];
+const TYPES: [&str; 4] = ["internal", "patch", "system", "tap"];
 /// Types that exist where dummies are enabled, sorted.
 const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 
@@ -29,12 +31,13 @@ const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 pub struct Registry {
     mode: DummyMode,
     dummies: DummyPorts,
+    links: Links,
 }
 
 impl Registry {
     /// A registry with the port types that `mode` calls for.
     pub fn new(mode: DummyMode) -> Self {
-        Self { mode, dummies: DummyPorts::default() }
+        Self { mode, dummies: DummyPorts::default(), links: Links::default() }
     }
 
     /// Which ports are dummies.
@@ -57,6 +60,11 @@ impl Registry {
         &self.dummies
     }
 
+    /// The kernel's links, which the daemon is to [watch](Links::watch).
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
     /// Opens port `name` of type `port_type`, where an empty type means `system`. Dropping the
     /// port closes it.
     ///
@@ -71,6 +79,9 @@ impl Registry {
             return Ok(Box::new(self.dummies.open(name, port_type)));
         }
         match port_type {
+            "internal" => Ok(Box::new(KernelPort::open_internal(&self.links, name)?)),
+            "system" => Ok(Box::new(KernelPort::open_system(&self.links, name)?)),
+            "tap" => Ok(Box::new(KernelPort::open_tap(&self.links, name)?)),
             "patch" => Ok(Box::new(PatchPort::open(name)?)),
             _ => {
                 tracing::warn!(
@@ -103,10 +114,13 @@ mod tests {
 
     #[test]
     fn lists_types_sorted() {
-        assert_eq!(Registry::new(DummyMode::Disabled).types(), ["patch"]);
+        assert_eq!(
+            Registry::new(DummyMode::Disabled).types(),
+            ["internal", "patch", "system", "tap"]
+        );
         assert_eq!(
             Registry::new(DummyMode::Enabled).types(),
-            ["dummy", "dummy-internal", "dummy-pmd", "patch"]
+            ["dummy", "dummy-internal", "dummy-pmd", "internal", "patch", "system", "tap"]
         );
     }
 
@@ -124,11 +138,21 @@ mod tests {
 
     #[test]
     fn overrides_types_by_dummies() {
+        let types = ["", "system", "internal", "tap", "patch", "dummy"];
+        for (mode, dummies) in [
+            (DummyMode::Enabled, vec!["dummy"]),
+            (DummyMode::OverrideSystem, vec!["system", "dummy"]),
+            (DummyMode::OverrideAll, vec!["system", "internal", "tap", "dummy"]),
+        ] {
+            let registry = Registry::new(mode);
+            let found: Vec<_> =
+                types.into_iter().filter(|port_type| registry.is_dummy(port_type)).collect();
+            assert_eq!(found, dummies);
+        }
         let registry = Registry::new(DummyMode::OverrideSystem);
-        assert_eq!(registry.open("eth0", "").unwrap().port_type(), "system");
-        assert!(registry.is_dummy("system") && !registry.is_dummy("patch"));
-        let registry = Registry::new(DummyMode::OverrideAll);
-        assert!(registry.is_dummy("dummy") && !registry.is_dummy("patch"));
+        let port = registry.open("eth0", "").unwrap();
+        assert_eq!((port.port_type(), port.mtu()), ("system", Ok(1500)));
+        assert!(registry.dummies().get("eth0").is_some());
     }
 
     #[test]

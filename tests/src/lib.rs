@@ -1,1 +1,17 @@
-//! Placeholder crate documentation.
+//! What the test suites and benchmarks share: they start the real programs in a directory of
+//! their own, drive them with Open vSwitch's tools and look at files, logs and replies.
+//!
+//! A step that fails panics with the command, its exit status and everything it printed.
+
+pub mod connection;
+pub mod daemon;
+pub mod directory;
+pub mod ovsdb_server;
+pub mod process;
+pub mod tools;
+
+pub use connection::Connection;
+pub use daemon::Daemon;
+pub use directory::Directory;
+pub use ovsdb_server::OvsdbServer;
+pub use process::{Output, Running, wait_until};

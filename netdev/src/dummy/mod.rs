@@ -3,26 +3,39 @@
 //! A dummy is shared: the bridge holds it as a [`Port`], the datapath moves its frames, and
 //! commands such as `netdev-dummy/receive` find it by name in [`DummyPorts`].
 
+mod address;
+mod arp;
+mod connection;
 mod options;
 mod queue;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
+use crate::checksum;
 use crate::coverage::Counter;
+use crate::errno;
 use crate::ethernet_address::EthernetAddress;
+use crate::offload::TransmitOffloads;
+use crate::packet::{Batch, FramePool, PacketMut, Segmentation};
+use crate::pcap::PcapWriter;
 use crate::port::{Port, PortError};
+use crate::queue::{RxQueue, SendReport, TxQueue};
 use crate::statistics::Statistics;
+use connection::Connection;
 use options::{Options, Queues};
-use queue::{QueueCounters, ReceiveQueue};
+use queue::{DummyRxQueue, DummyTxQueue, QueueCounters, ReceiveQueue};
 
-/// Frames lost because a dummy port's receive queue was full.
+/// Frames lost because a dummy port's receive queue was full or missing.
 pub static RECEIVE_QUEUE_FULL: Counter = Counter::new("netdev_dummy_rxq_full");
+/// Frames lost because a dummy port's stream could not take them.
+pub static STREAM_FULL: Counter = Counter::new("netdev_dummy_stream_full");
 
 const ETHERNET_HEADER_LENGTH: usize = 14;
 const VLAN_TAG_LENGTH: usize = 4;
@@ -72,6 +85,9 @@ impl DummyPorts {
                 ip_addresses: Vec::new(),
                 receive: vec![ReceiveQueue::default()],
                 transmitted: vec![QueueCounters::default()],
+                receive_pcap: None,
+                transmit_pcap: None,
+                connection: None,
                 change_sequence: 1,
             }),
         });
@@ -104,10 +120,23 @@ struct State {
     ip_addresses: Vec<(IpAddr, u8)>,
     receive: Vec<ReceiveQueue>,
     transmitted: Vec<QueueCounters>,
+    receive_pcap: Option<PcapWriter>,
+    transmit_pcap: Option<PcapWriter>,
+    connection: Option<Connection>,
     change_sequence: u64,
 }
 
 impl State {
+    /// Records `frame` and puts it on a receive queue; false when it is lost.
+    fn arrive(&mut self, queue: usize, frame: Vec<u8>) -> bool {
+        record(&mut self.receive_pcap, &frame);
+        let queued = self.receive.get_mut(queue).is_some_and(|queue| queue.push(frame));
+        if !queued {
+            RECEIVE_QUEUE_FULL.add(1);
+        }
+        queued
+    }
+
     fn set_queues(&mut self, queues: Queues) {
         let Queues { receive, transmit, numa_node: _ } = queues;
         let (receive, transmit) = (receive as usize, transmit as usize);
@@ -149,6 +178,12 @@ impl State {
     }
 }
 
+fn record(pcap: &mut Option<PcapWriter>, frame: &[u8]) {
+    if let Some(Err(error)) = pcap.as_mut().map(|pcap| pcap.write(frame)) {
+        tracing::warn!(target: "pcap", limited = true, "{error}");
+    }
+}
+
 impl Dummy {
     /// The name under which the port was opened.
     pub fn name(&self) -> &str {
@@ -168,34 +203,89 @@ impl Dummy {
     /// Puts `frame` on receive queue `queue`, as if it had arrived from outside. A frame for a
     /// queue that is full or does not exist is dropped.
     pub fn inject(&self, queue: usize, frame: Vec<u8>) {
-        let mut state = self.lock();
-        if state.receive.get_mut(queue).is_some_and(|queue| queue.push(frame)) {
+        if self.lock().arrive(queue, frame) {
             self.received.notify_one();
-        } else {
-            RECEIVE_QUEUE_FULL.add(1);
         }
     }
 
-    /// Takes the oldest frame from receive queue `queue`.
-    pub fn receive(&self, queue: usize) -> Option<Vec<u8>> {
-        self.lock().receive.get_mut(queue)?.pop()
-    }
-
-    /// Sends `frame` by transmit queue `queue`.
+    /// Moves the oldest frame of receive queue `queue` to the end of `batch`, and returns how many
+    /// frames it moved.
     ///
     /// # Errors
-    /// `EMSGSIZE` when the frame is shorter than an Ethernet header or longer than the MTU allows.
-    pub fn send(&self, queue: usize, frame: &[u8]) -> Result<(), Errno> {
+    /// `ENODEV` when there is no such queue (any more).
+    fn receive(&self, queue: usize, batch: &mut Batch) -> Result<usize, Errno> {
         let mut state = self.lock();
-        let ether_type = frame.get(12..14).ok_or(Errno::MSGSIZE)?;
-        let tag = if ether_type == VLAN_ETHER_TYPE { VLAN_TAG_LENGTH } else { 0 };
-        if frame.len() > state.mtu as usize + ETHERNET_HEADER_LENGTH + tag {
-            return Err(Errno::MSGSIZE);
+        let queue = state.receive.get_mut(queue).ok_or(Errno::NODEV)?;
+        let Some(frame) = queue.oldest() else {
+            drop(state);
+            if self.is_pmd() {
+                // A poll thread leaves the processor to others while there is nothing to do.
+                std::thread::yield_now();
+            }
+            return Ok(0);
+        };
+        if batch.fill(1) == 0 {
+            return Ok(0);
         }
+        let last = batch.len() - 1;
+        if !batch.get_mut(last).is_some_and(|mut packet| packet.append(frame)) {
+            // The frame waits until the pool has room again.
+            batch.remove(last);
+            return Ok(0);
+        }
+        queue.take();
+        if let Some(mut packet) = batch.get_mut(last) {
+            state.options.mark_received(&mut packet);
+        }
+        Ok(1)
+    }
+
+    /// Sends `packet` by transmit queue `queue`: to the streams that are connected. An ARP request
+    /// for an address of the port is answered on receive queue 0. `frame` is overwritten.
+    fn send(&self, queue: usize, packet: &mut PacketMut<'_>, frame: &mut Vec<u8>) -> SendReport {
+        let mut state = self.lock();
+        let mut scratch = [0; 2];
+        let Some(ether_type) = packet.view().header(12, 2, &mut scratch) else {
+            return SendReport { invalid: 1, ..SendReport::default() };
+        };
+        let tag = if ether_type == VLAN_ETHER_TYPE { VLAN_TAG_LENGTH } else { 0 };
+        let is_large = packet.view().descriptor().segmentation != Segmentation::None;
+        let longest = state.mtu as usize + ETHERNET_HEADER_LENGTH + tag;
+        if packet.view().len() > longest && !is_large {
+            return SendReport { mtu_exceeded: 1, ..SendReport::default() };
+        }
+        if checksum::finish(packet, state.options.omitted_offloads()).is_err() {
+            return SendReport { invalid: 1, ..SendReport::default() };
+        }
+        frame.clear();
+        packet.view().segments().for_each(|segment| frame.extend(segment));
         if let Some(counters) = state.transmitted.get_mut(queue) {
             counters.count(frame);
         }
-        Ok(())
+        if let Some(connection) = &state.connection {
+            STREAM_FULL.add(connection.send(frame));
+        }
+        let is_ours = |ip| state.ip_addresses.iter().any(|(ours, _)| *ours == IpAddr::V4(ip));
+        if let Some(reply) = arp::reply(frame, state.address, is_ours)
+            && state.arrive(0, reply)
+        {
+            self.received.notify_one();
+        }
+        record(&mut state.transmit_pcap, frame);
+        SendReport { sent: 1, ..SendReport::default() }
+    }
+
+    fn transmit_offloads(&self) -> TransmitOffloads {
+        self.lock().options.transmit_offloads()
+    }
+
+    /// Whether the port's stream is connected; none unless option `stream` is set.
+    pub fn is_connected(&self) -> Option<bool> {
+        let state = self.lock();
+        match (&state.options.connection, &state.connection) {
+            (Some(options::Connection::Active(_)), Some(open)) => Some(open.is_connected()),
+            _ => None,
+        }
     }
 
     /// Sets the port up or down.
@@ -239,7 +329,24 @@ impl Port for DummyPort {
 
     fn set_options(&mut self, options: &BTreeMap<String, String>) -> Result<(), PortError> {
         let parsed = Options::parse(&self.0.name, self.0.is_pmd(), options)?;
+        let bad = |problem| PortError::Options { port: self.0.name.clone(), problem };
+        let open_pcap = |path: &Option<PathBuf>| {
+            path.as_deref()
+                .map(PcapWriter::append)
+                .transpose()
+                .map_err(|error| bad(error.to_string()))
+        };
+        let receive_pcap = open_pcap(&parsed.receive_pcap)?;
+        let transmit_pcap = open_pcap(&parsed.transmit_pcap)?;
         let mut state = self.0.lock();
+        if state.options.connection != parsed.connection {
+            let open = |wanted| Connection::open(wanted, &self.0);
+            state.connection =
+                parsed.connection.as_ref().map(open).transpose().map_err(|error| {
+                    bad(format!("could not open stream ({})", errno::io_description(&error)))
+                })?;
+        }
+        (state.receive_pcap, state.transmit_pcap) = (receive_pcap, transmit_pcap);
         if state.options != parsed {
             state.set_queues(parsed.queues);
             state.options = parsed;
@@ -313,6 +420,27 @@ impl Port for DummyPort {
 
     fn change_sequence(&self) -> u64 {
         self.0.lock().change_sequence
+    }
+
+    fn rx_queues(&self) -> usize {
+        self.0.receive_queues()
+    }
+
+    fn needs_pmd(&self) -> bool {
+        self.0.is_pmd()
+    }
+
+    fn open_rx(
+        &mut self,
+        queue: usize,
+        _pool: &Arc<FramePool>,
+    ) -> Result<Box<dyn RxQueue>, PortError> {
+        Ok(Box::new(DummyRxQueue::open(&self.0, queue)?))
+    }
+
+    fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        let queues = self.0.lock().transmitted.len();
+        Ok(Box::new(DummyTxQueue::open(&self.0, queue.checked_rem(queues).unwrap_or(0))))
     }
 }
 

@@ -1,9 +1,14 @@
 //! Options of dummy ports.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
+use super::address::Address;
+use crate::headers::{Headers, IpVersion};
 use crate::offload::TransmitOffloads;
+use crate::packet::{Checksum, Layer, PacketMut, PacketRef, Segmentation};
 use crate::port::PortError;
+use crate::wire::ip_protocol;
 
 /// Most receive or transmit queues of a `dummy-pmd` port.
 const MAX_QUEUES: u32 = 1024;
@@ -26,6 +31,18 @@ const OFFLOAD_KEYS: [&str; 14] = [
     "ol_out_udp_tx_csum_disabled",
 ];
 
+/// Switches that announce an offload of sent packets, those that then omit it, and the offload.
+const TRANSMIT_OFFLOADS: [(&str, &str, TransmitOffloads); 4] = [
+    ("ol_ip_tx_csum", "ol_ip_tx_csum_disabled", TransmitOffloads::IP_CHECKSUM),
+    (
+        "ol_l4_tx_csum",
+        "ol_l4_tx_csum_disabled",
+        TransmitOffloads::TCP_CHECKSUM.union(TransmitOffloads::UDP_CHECKSUM),
+    ),
+    ("ol_out_ip_tx_csum", "ol_out_ip_tx_csum_disabled", TransmitOffloads::OUTER_IP_CHECKSUM),
+    ("ol_out_udp_tx_csum", "ol_out_udp_tx_csum_disabled", TransmitOffloads::OUTER_UDP_CHECKSUM),
+];
+
 /// Queues of a `dummy-pmd` port and the NUMA node that it claims to be on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Queues {
@@ -40,12 +57,29 @@ impl Default for Queues {
     }
 }
 
+/// Where a dummy port's frames go to and come from, if not only from commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// Connects to another dummy (option `stream`).
+    Active(Address),
+    /// Waits for other dummies (option `pstream`).
+    Passive(Address),
+}
+
 /// Parsed options of a dummy port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) ifindex: Option<u32>,
+    pub(super) connection: Option<Connection>,
+    /// File that records received frames.
+    pub(super) receive_pcap: Option<PathBuf>,
+    /// File that records sent frames.
+    pub(super) transmit_pcap: Option<PathBuf>,
     pub(super) queues: Queues,
     pub(super) offload: BTreeSet<&'static str>,
+    /// Payload of the segments into which received TCP packets claim to be meant to be cut; 0 is
+    /// no such claim.
+    pub(super) segment_size: u16,
 }
 
 impl Options {
@@ -69,16 +103,37 @@ impl Options {
                 key.strip_suffix("_disabled").is_none_or(|announced| offload.contains(announced))
             })
             .collect();
-        Ok(Self { ifindex, queues, offload })
+        let path = |key| options.get("pcap").or_else(|| options.get(key)).map(PathBuf::from);
+        Ok(Self {
+            ifindex,
+            connection: parse_connection(port, options)?,
+            receive_pcap: path("rxq_pcap"),
+            transmit_pcap: path("tx_pcap"),
+            queues,
+            offload,
+            segment_size: u16::try_from(integer(port, options, "ol_tso_segsz", 0)?).unwrap_or(0),
+        })
     }
 
-    /// The options as `dpif/show` lists them.
+    /// The options as `dpif/show` lists them, which are not all.
     pub(super) fn show(&self, is_pmd: bool) -> BTreeMap<String, String> {
         let mut shown = BTreeMap::new();
         if let Some(ifindex) = self.ifindex {
             shown.insert("ifindex".to_owned(), ifindex.to_string());
         }
+        match &self.connection {
+            Some(Connection::Active(address)) => {
+                shown.insert("stream".to_owned(), address.to_string());
+            }
+            Some(Connection::Passive(address)) => {
+                shown.insert("pstream".to_owned(), address.to_string());
+            }
+            None => {}
+        }
         shown.extend(self.offload.iter().map(|key| ((*key).to_owned(), "true".to_owned())));
+        if self.segment_size > 0 {
+            shown.insert("ol_tso_segsz".to_owned(), self.segment_size.to_string());
+        }
         if is_pmd {
             shown.insert("n_rxq".to_owned(), self.queues.receive.to_string());
             shown.insert("n_txq".to_owned(), self.queues.transmit.to_string());
@@ -87,18 +142,75 @@ impl Options {
         shown
     }
 
+    /// Claims about a received packet what the options say.
+    pub(super) fn mark_received(&self, packet: &mut PacketMut<'_>) {
+        let segmentation = self.claimed_segmentation(packet.view());
+        let descriptor = packet.descriptor_mut();
+        for (layer, good, bad, partial) in [
+            (
+                Layer::Ip,
+                "ol_ip_rx_csum_set_good",
+                "ol_ip_rx_csum_set_bad",
+                "ol_ip_rx_csum_set_partial",
+            ),
+            (
+                Layer::Transport,
+                "ol_l4_rx_csum_set_good",
+                "ol_l4_rx_csum_set_bad",
+                "ol_l4_rx_csum_set_partial",
+            ),
+        ] {
+            let claims =
+                [(good, Checksum::Good), (bad, Checksum::Bad), (partial, Checksum::Partial)];
+            let claim = claims.into_iter().find(|(key, _)| self.offload.contains(key));
+            descriptor.set_checksum(layer, claim.map_or(Checksum::Unknown, |(_, state)| state));
+        }
+        if segmentation != Segmentation::None {
+            (descriptor.segmentation, descriptor.segment_size) = (segmentation, self.segment_size);
+        }
+    }
+
+    fn claimed_segmentation(&self, packet: PacketRef<'_>) -> Segmentation {
+        if self.segment_size == 0 {
+            return Segmentation::None;
+        }
+        match Headers::outer(packet) {
+            Some(Headers { version, transport: Some(transport), .. })
+                if transport.protocol == ip_protocol::TCP =>
+            {
+                match version {
+                    IpVersion::V4 => Segmentation::TcpIpv4,
+                    IpVersion::V6 => Segmentation::TcpIpv6,
+                }
+            }
+            _ => Segmentation::None,
+        }
+    }
+
     /// The offloads that the port announces.
     pub(super) fn transmit_offloads(&self) -> TransmitOffloads {
-        [
-            ("ol_ip_tx_csum", TransmitOffloads::IP_CHECKSUM),
-            ("ol_l4_tx_csum", TransmitOffloads::TCP_CHECKSUM | TransmitOffloads::UDP_CHECKSUM),
-            ("ol_out_ip_tx_csum", TransmitOffloads::OUTER_IP_CHECKSUM),
-            ("ol_out_udp_tx_csum", TransmitOffloads::OUTER_UDP_CHECKSUM),
-        ]
-        .into_iter()
-        .filter(|(key, _)| self.offload.contains(key))
-        .map(|(_, offload)| offload)
-        .collect()
+        let mut announced: TransmitOffloads = TRANSMIT_OFFLOADS
+            .into_iter()
+            .filter(|(key, _, _)| self.offload.contains(key))
+            .map(|(_, _, offload)| offload)
+            .collect();
+        if self.segment_size > 0 {
+            announced |= TransmitOffloads::TCP_SEGMENTATION | TransmitOffloads::TCP_CHECKSUM;
+        }
+        announced
+    }
+
+    /// The offloads that the port announces but does not do, so that tests can see what came to
+    /// it.
+    pub(super) fn omitted_offloads(&self) -> TransmitOffloads {
+        let done = TRANSMIT_OFFLOADS
+            .into_iter()
+            .filter(|(key, disabled, _)| {
+                self.offload.contains(key) && !self.offload.contains(disabled)
+            })
+            .map(|(_, _, offload)| offload)
+            .collect();
+        self.transmit_offloads().difference(done)
     }
 }
 
@@ -120,6 +232,27 @@ fn parse_queues(port: &str, options: &BTreeMap<String, String>) -> Result<Queues
         problem: format!("numa_id={numa_id} is not the number of a NUMA node (0 or more)"),
     })?;
     Ok(Queues { receive: receive.min(MAX_QUEUES), transmit: transmit.min(MAX_QUEUES), numa_node })
+}
+
+fn parse_connection(
+    port: &str,
+    options: &BTreeMap<String, String>,
+) -> Result<Option<Connection>, PortError> {
+    let bad = |problem| PortError::Options { port: port.to_owned(), problem };
+    match (options.get("stream"), options.get("pstream")) {
+        (None, None) => Ok(None),
+        (Some(stream), None) => match Address::parse_active(stream) {
+            Ok(address) => Ok(Some(Connection::Active(address))),
+            Err(error) => Err(bad(format!("stream={stream}: {error}"))),
+        },
+        (None, Some(pstream)) => match Address::parse_passive(pstream) {
+            Ok(address) => Ok(Some(Connection::Passive(address))),
+            Err(error) => Err(bad(format!("pstream={pstream}: {error}"))),
+        },
+        (Some(stream), Some(pstream)) => Err(bad(format!(
+            "both pstream={pstream} and stream={stream} are configured (only one may be)"
+        ))),
+    }
 }
 
 fn integer(
@@ -205,9 +338,29 @@ mod tests {
             (("n_rxq", "two"), "p1: n_rxq=two is not an integer"),
             (("ifindex", "1.5"), "p1: ifindex=1.5 is not an integer"),
             (("numa_id", "-1"), "p1: numa_id=-1 is not the number of a NUMA node (0 or more)"),
+            (("stream", "p0.sock"), "p1: stream=p0.sock: expected unix:PATH or tcp:HOST:PORT"),
+            (("pstream", "unix:/x"), "p1: pstream=unix:/x: expected punix:PATH or ptcp:PORT[:IP]"),
         ] {
             let error = Options::parse("p1", true, &map(&[pair])).unwrap_err();
             assert_eq!(error.to_string(), problem);
         }
+        let both = map(&[("stream", "unix:/a"), ("pstream", "punix:/b")]);
+        assert_eq!(
+            Options::parse("p1", false, &both).unwrap_err().to_string(),
+            "p1: both pstream=punix:/b and stream=unix:/a are configured (only one may be)"
+        );
+    }
+
+    #[test]
+    fn one_capture_file_serves_both_ways() {
+        let files = |pairs| {
+            let options = Options::parse("p1", false, &map(pairs)).unwrap();
+            assert_eq!(options.show(false), map(&[]));
+            (options.receive_pcap, options.transmit_pcap)
+        };
+        let path = |path| Some(PathBuf::from(path));
+        assert_eq!(files(&[("pcap", "a"), ("tx_pcap", "b")]), (path("a"), path("a")));
+        assert_eq!(files(&[("tx_pcap", "b")]), (None, path("b")));
+        assert_eq!(files(&[("rxq_pcap", "c"), ("tx_pcap", "b")]), (path("c"), path("b")));
     }
 }

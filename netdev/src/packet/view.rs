@@ -20,7 +20,7 @@ pub struct PacketMut<'a> {
 }
 
 /// The data of a packet, frame by frame.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Segments<'a> {
     pool: &'a FramePool,
     next: Option<&'a Frame>,

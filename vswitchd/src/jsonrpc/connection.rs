@@ -58,6 +58,7 @@ pub struct Connection {
     stream: Stream,
     limits: Limits,
     framer: Framer,
+    received: u64,
     ended: bool,
     /// Texts waiting to be written.
     output: VecDeque<Vec<u8>>,
@@ -76,6 +77,7 @@ impl Connection {
             stream,
             limits,
             framer: Framer::new(limits.message),
+            received: 0,
             ended: false,
             output: VecDeque::new(),
             written: 0,
@@ -87,6 +89,11 @@ impl Connection {
     /// Name of the peer.
     pub fn name(&self) -> &str {
         self.stream.peer()
+    }
+
+    /// Bytes that were received so far.
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// Bytes that wait to be written.
@@ -184,6 +191,7 @@ impl Connection {
         let mut buffer = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
         self.framer.push(buffer.filled());
+        self.received += buffer.filled().len() as u64;
         self.ended = buffer.filled().is_empty();
         Poll::Ready(Ok(()))
     }

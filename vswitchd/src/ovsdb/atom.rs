@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::column_type::{BaseType, Constraint, Strength};
+use super::column_type::{BaseType, Constraint};
 use super::error::{Error, ErrorKind};
 use super::named_uuid::SymbolTable;
 use super::object::is_id;
@@ -174,11 +174,7 @@ fn tagged_text<'a>(json: &'a Value, tag: &str) -> Option<&'a str> {
     }
 }
 
-fn uuid_from_json(
-    json: &Value,
-    base: &BaseType,
-    symbols: Option<&mut SymbolTable>,
-) -> Result<Uuid, Error> {
+fn uuid_from_json(json: &Value, symbols: Option<&mut SymbolTable>) -> Result<Uuid, Error> {
     if let Some(text) = tagged_text(json, "uuid") {
         return parse_uuid(text)
             .ok_or_else(|| Error::syntax(json, format!("\"{text}\" is not a valid UUID")));
@@ -189,13 +185,7 @@ fn uuid_from_json(
         if !is_id(name) {
             return Err(Error::syntax(json, "named-uuid string is not a valid <id>"));
         }
-        let symbol = symbols.get_or_insert(name);
-        match base.reference() {
-            Some((_, Strength::Strong)) => symbol.strong = true,
-            Some((_, Strength::Weak)) => symbol.weak = true,
-            None => {}
-        }
-        return Ok(symbol.uuid);
+        return Ok(symbols.get_or_insert(name).uuid);
     }
     Err(Error::syntax(json, "expected [\"uuid\", <string>]"))
 }
@@ -212,6 +202,14 @@ impl Atom {
         }
     }
 
+    /// The UUID, if this is one.
+    pub fn as_uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Uuid(uuid) => Some(*uuid),
+            _ => None,
+        }
+    }
+
     /// Reads an `<atom>` of type `base` and checks it against the constraints of `base`, other
     /// than references. Named UUIDs are accepted if there is a table of them.
     ///
@@ -224,7 +222,7 @@ impl Atom {
     ) -> Result<Self, Error> {
         let atom_type = base.atom_type();
         let atom = match (atom_type, json) {
-            (AtomType::Uuid, _) => Some(Self::Uuid(uuid_from_json(json, base, symbols)?)),
+            (AtomType::Uuid, _) => Some(Self::Uuid(uuid_from_json(json, symbols)?)),
             (AtomType::Integer, Value::Number(_)) => json_integer(json).map(Self::Integer),
             (AtomType::Real, Value::Number(number)) => {
                 number.as_f64().and_then(Real::new).map(Self::Real)
@@ -417,26 +415,20 @@ mod tests {
     }
 
     #[test]
-    fn names_of_uuids_keep_what_uses_them() {
+    fn names_stand_for_uuids() {
         let mut symbols = SymbolTable::default();
-        let mut read = |base_type: Value, name: &str| {
-            Atom::from_json(&json!(["named-uuid", name]), &base(base_type), Some(&mut symbols))
+        let mut read = |name: &str| {
+            let json = json!(["named-uuid", name]);
+            Atom::from_json(&json, &AtomType::Uuid.into(), Some(&mut symbols))
         };
-        let strong = json!({"type": "uuid", "refTable": "T"});
-        let weak = json!({"type": "uuid", "refTable": "T", "refType": "weak"});
-        let a = read(json!("uuid"), "a").unwrap();
-        assert_eq!(read(strong, "a").unwrap(), a);
-        assert_ne!(read(weak, "b").unwrap(), a);
+        let a = read("a").unwrap();
+        assert_eq!(read("a").unwrap(), a);
+        assert_ne!(read("b").unwrap(), a);
         assert_eq!(
-            read(json!("uuid"), "0a").unwrap_err().to_string(),
+            read("0a").unwrap_err().to_string(),
             "syntax \"[\"named-uuid\",\"0a\"]\": syntax error: \
              named-uuid string is not a valid <id>"
         );
-        let uses: Vec<_> = symbols
-            .iter()
-            .map(|(name, symbol)| (name, symbol.created, symbol.strong, symbol.weak))
-            .collect();
-        assert_eq!(uses, [("a", false, true, false), ("b", false, false, true)]);
     }
 
     #[test]

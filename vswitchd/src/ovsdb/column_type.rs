@@ -1,5 +1,7 @@
 //! Types of columns: what a column may hold.
 
+use std::fmt;
+
 use serde_json::{Map, Value, json};
 
 use super::atom::{Atom, AtomType, Real, json_integer};
@@ -266,19 +268,36 @@ impl ColumnType {
         self.value.is_none() && (self.min, self.max) == (0, 1)
     }
 
-    /// The same type for any number of elements.
-    pub fn any_number(&self) -> Self {
-        Self { min: 0, max: UNLIMITED, ..self.clone() }
+    /// The same type for other numbers of elements.
+    pub fn with_counts(&self, min: u32, max: u32) -> Self {
+        Self { min, max, ..self.clone() }
     }
 
-    /// The type of sets of the keys of this type, of any number and without constraint.
+    /// The same type for any number of elements.
+    pub fn any_number(&self) -> Self {
+        self.with_counts(0, UNLIMITED)
+    }
+
+    /// The type of sets of any number of keys of this type.
     pub fn key_set(&self) -> Self {
-        Self { key: self.key.atom_type.into(), value: None, min: 0, max: UNLIMITED }
+        Self { key: self.key.clone(), value: None, min: 0, max: UNLIMITED }
     }
 
     /// The references in columns of this type: by key, and by value.
     pub fn references(&self) -> impl Iterator<Item = (&str, Strength)> {
         [Some(&self.key), self.value.as_ref()].into_iter().flatten().filter_map(BaseType::reference)
+    }
+
+    /// Checks the atoms of `datum` against the constraints other than references.
+    ///
+    /// # Errors
+    /// A constraint violation.
+    pub fn check(&self, datum: &Datum) -> Result<(), Error> {
+        datum.keys().try_for_each(|key| self.key.check(key))?;
+        match &self.value {
+            Some(base) => datum.values().try_for_each(|value| base.check(value)),
+            None => Ok(()),
+        }
     }
 
     /// Reads a `<type>`.
@@ -328,6 +347,27 @@ impl ColumnType {
             put("max", json!(self.max));
         }
         Value::Object(object)
+    }
+}
+
+impl fmt::Display for ColumnType {
+    /// Describes the type in the words of OVSDB's error messages.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.atom_type.as_str();
+        if self.is_scalar() {
+            return f.write_str(key);
+        }
+        f.write_str(if self.value.is_some() { "map" } else { "set" })?;
+        match (self.min, self.max) {
+            (0, UNLIMITED) => f.write_str(" of")?,
+            (min, UNLIMITED) => write!(f, " of {min} or more")?,
+            (0, max) => write!(f, " of up to {max}")?,
+            (min, max) => write!(f, " of {min} to {max}")?,
+        }
+        match &self.value {
+            None => write!(f, " {key}s"),
+            Some(value) => write!(f, " ({key}, {}) pairs", value.atom_type.as_str()),
+        }
     }
 }
 

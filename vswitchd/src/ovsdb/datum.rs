@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::atom::Atom;
 use super::column_type::ColumnType;
@@ -166,7 +165,8 @@ impl Datum {
         self.as_set().iter().chain(self.as_map().iter().map(|(key, _)| key))
     }
 
-    fn values(&self) -> impl Iterator<Item = &Atom> {
+    /// The values of a map, in the order of their keys.
+    pub fn values(&self) -> impl Iterator<Item = &Atom> {
         self.as_map().iter().map(|(_, value)| value)
     }
 
@@ -237,6 +237,19 @@ impl Datum {
         }
     }
 
+    /// `self` without the atoms or pairs for which `keep`, called with the atom or the key and
+    /// value, is false.
+    pub fn retain(&self, keep: impl Fn(&Atom, Option<&Atom>) -> bool) -> Self {
+        match &self.0 {
+            Content::Set(atoms) => {
+                Self::sorted_set(atoms.iter().filter(|atom| keep(atom, None)).cloned().collect())
+            }
+            Content::Map(pairs) => Self::sorted_map(
+                pairs.iter().filter(|(key, value)| keep(key, Some(value))).cloned().collect(),
+            ),
+        }
+    }
+
     /// The difference that turns `self` into `new`, for a column of the given type: where a
     /// column can have several elements the elements that are only in one of the two and the
     /// pairs whose value changed (with the new value), else `new` itself. Applying a difference
@@ -274,17 +287,6 @@ impl Datum {
                 Self::sorted_map(changed)
             }
         }
-    }
-
-    /// Every UUID in a set, or in the keys and values of a map.
-    pub fn uuids(&self) -> impl Iterator<Item = Uuid> {
-        self.as_set()
-            .iter()
-            .chain(self.as_map().iter().flat_map(|(key, value)| [key, value]))
-            .filter_map(|atom| match atom {
-                Atom::Uuid(uuid) => Some(*uuid),
-                _ => None,
-            })
     }
 
     /// Reads a `<value>` of a column of the given type and checks it against the constraints of

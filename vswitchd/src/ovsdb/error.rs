@@ -23,6 +23,10 @@ pub enum ErrorKind {
     ConstraintViolation,
     /// A reference to a row that does not exist, or the deletion of a row that is in use.
     ReferentialIntegrityViolation,
+    /// The UUID of a row that exists, or was deleted in the same transaction.
+    DuplicateUuid,
+    /// A name that an insert of the same transaction has taken.
+    DuplicateUuidName,
     /// Arithmetic without a result, such as a division by zero.
     Domain,
     /// Arithmetic whose result does not fit its type.
@@ -33,8 +37,6 @@ pub enum ErrorKind {
     Aborted,
     /// An `assert` of a lock that the client does not hold.
     NotOwner,
-    /// A transaction that its client cancelled.
-    Canceled,
     /// A change that clients may not make.
     NotAllowed,
     /// Something this server does not do.
@@ -43,8 +45,6 @@ pub enum ErrorKind {
     Io,
     /// A log record that does not fit the records before it.
     ConsistencyViolation,
-    /// A method that the server does not know.
-    UnknownMethod,
     /// A database that the server does not have.
     UnknownDatabase,
 }
@@ -61,17 +61,17 @@ impl ErrorKind {
             Self::UnknownMutator => "unknown mutator",
             Self::ConstraintViolation => "constraint violation",
             Self::ReferentialIntegrityViolation => "referential integrity violation",
+            Self::DuplicateUuid => "duplicate uuid",
+            Self::DuplicateUuidName => "duplicate uuid-name",
             Self::Domain => "domain error",
             Self::Range => "range error",
             Self::TimedOut => "timed out",
             Self::Aborted => "aborted",
             Self::NotOwner => "not owner",
-            Self::Canceled => "canceled",
             Self::NotAllowed => "not allowed",
             Self::NotSupported => "not supported",
             Self::Io => "I/O error",
             Self::ConsistencyViolation => "consistency violation",
-            Self::UnknownMethod => "unknown method",
             Self::UnknownDatabase => "unknown database",
         }
     }

@@ -11,10 +11,6 @@ pub struct Symbol {
     pub uuid: Uuid,
     /// Whether an insert has taken the name.
     pub created: bool,
-    /// Whether a strong reference uses it.
-    pub strong: bool,
-    /// Whether a weak reference uses it.
-    pub weak: bool,
 }
 
 /// The names of one transaction.
@@ -24,16 +20,8 @@ pub struct SymbolTable(BTreeMap<String, Symbol>);
 impl SymbolTable {
     /// The symbol called `name`, which gets a random UUID when it is used for the first time.
     pub fn get_or_insert(&mut self, name: &str) -> &mut Symbol {
-        self.0.entry(name.to_owned()).or_insert_with(|| Symbol {
-            uuid: Uuid::new_v4(),
-            created: false,
-            strong: false,
-            weak: false,
-        })
-    }
-
-    /// All symbols, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Symbol)> {
-        self.0.iter().map(|(name, symbol)| (name.as_str(), symbol))
+        self.0
+            .entry(name.to_owned())
+            .or_insert_with(|| Symbol { uuid: Uuid::new_v4(), created: false })
     }
 }

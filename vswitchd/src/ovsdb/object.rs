@@ -35,12 +35,18 @@ impl<'a> ObjectReader<'a> {
         }
     }
 
+    /// The whole object.
+    pub fn json(&self) -> &'a Value {
+        self.json
+    }
+
     /// An error about this object.
     pub fn error(&self, problem: impl fmt::Display) -> Error {
         Error::syntax(self.json, format!("Parsing {} failed: {problem}", self.name))
     }
 
-    fn mismatch(&self, member: &str) -> Error {
+    /// The error about a member of the wrong type.
+    pub fn mismatch(&self, member: &str) -> Error {
         self.error(format_args!("Type mismatch for member '{member}'."))
     }
 

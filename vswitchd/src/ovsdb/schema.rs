@@ -139,6 +139,20 @@ impl TableSchema {
         Ok(columns)
     }
 
+    /// Reads an array of names of columns, no two the same; all columns without it.
+    ///
+    /// # Errors
+    /// A syntax error.
+    pub fn columns_from_json_or_all(
+        &self,
+        json: Option<&Value>,
+    ) -> Result<Vec<ColumnIndex>, Error> {
+        match json {
+            Some(json) => self.columns_from_json(json),
+            None => Ok((0..self.columns.len()).collect()),
+        }
+    }
+
     fn from_json(json: &Value, name: &str) -> Result<Self, Error> {
         let mut reader = ObjectReader::new(json, format_args!("table schema for table {name}"))?;
         let columns = reader.required_as("columns", Value::as_object)?;

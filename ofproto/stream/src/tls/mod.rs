@@ -5,6 +5,8 @@ mod config;
 mod error;
 mod files;
 mod protocols;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use config::{CaCertificate, TlsConfig, TlsSettings};

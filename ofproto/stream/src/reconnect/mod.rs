@@ -427,3 +427,6 @@ fn seconds(time: Duration) -> String {
         false => text,
     }
 }
+
+#[cfg(test)]
+mod tests;

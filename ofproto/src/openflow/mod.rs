@@ -1,0 +1,15 @@
+//! The OpenFlow protocol as bytes and typed values: a codec without sockets, tables or threads.
+
+pub mod error;
+pub mod field;
+mod field_table;
+pub mod flow_match;
+pub mod header;
+pub mod kind;
+mod match_fixed;
+pub mod oxm;
+pub mod port;
+pub mod slot;
+pub mod value;
+pub mod version;
+mod wire;
