@@ -17,7 +17,7 @@ use netdev::wire::ipv6::Ipv6Header;
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::action::{Action, Userspace};
+use crate::action::{Action, Userdata, Userspace};
 use crate::flow::{FlowKey, FlowMask};
 use crate::upcall::{Megaflow, Upcall, UpcallError, UpcallHandler};
 
@@ -157,7 +157,8 @@ impl TxQueue for MemoryTx {
     }
 
     fn offloads(&self) -> TransmitOffloads {
-        TransmitOffloads::empty()
+        // What is to be finished is left as the datapath made it.
+        TransmitOffloads::all()
     }
 }
 
@@ -196,7 +197,7 @@ pub(crate) struct TestHandler {
     answer: Box<Answer>,
     pub(crate) misses: AtomicU64,
     /// Packets that came to userspace, and what they were to do next.
-    pub(crate) userspace: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
+    pub(crate) userspace: Mutex<Vec<(Vec<u8>, Userdata)>>,
     pub(crate) next: Mutex<Vec<Action>>,
 }
 

@@ -1,107 +1,191 @@
-//! Datapath actions.
+//! What the datapath does to a packet, and its text form.
 
-use std::sync::Arc;
+mod conntrack;
+mod parse;
+mod text;
+mod tunnel_push;
+mod userspace;
 
 use netdev::wire::ethernet::MacAddress;
 
-use crate::datapath::PortNumber;
-use crate::flow::{FlowKey, NshKey};
+pub use conntrack::{ConntrackAction, Nat, NatKind};
+pub use parse::parse_actions;
+pub use text::ActionsText;
+pub use tunnel_push::{TunnelPush, tunnel_type};
+pub use userspace::{SampleDirection, Userdata, Userspace, slow_path};
 
-/// One step of what is done to a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::flow::{Attribute, Field, TunnelKey};
+
+/// One action.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Sends a copy to a port.
-    Output(PortNumber),
-    /// Hands a copy to the user of the datapath.
-    Userspace(Userspace),
-    /// Sets the bits of fields that are 1 in `mask`.
-    Set {
-        /// Values.
-        key: Box<FlowKey>,
-        /// Which bits of them count.
-        mask: Box<FlowKey>,
-    },
-    /// Puts a VLAN tag in front.
+    /// Sends to a port.
+    Output(u32),
+    /// Sends to the member that a bond picks by hash.
+    LoadBalancedOutput(u32),
+    /// Hands the packet to userspace.
+    Userspace(Box<Userspace>),
+    /// Sets fields.
+    Set(Box<SetFields>),
+    /// Sets the tunnel through which outputs that follow go.
+    SetTunnel(Box<TunnelKey>),
+    /// Puts a VLAN tag in front of the others.
     PushVlan {
         /// Tag protocol.
         tpid: u16,
-        /// Tag control information.
+        /// Tag control information, with the bit that says that there is a tag.
         tci: u16,
     },
-    /// Takes the outermost VLAN tag off.
+    /// Removes the outermost VLAN tag.
     PopVlan,
-    /// Puts an MPLS label in front of the network header.
+    /// Puts an MPLS label in front of the others, behind the Ethernet header.
     PushMpls {
         /// Label stack entry.
         entry: u32,
-        /// Ethertype of the frame from then on.
+        /// Ethertype to give the packet.
         eth_type: u16,
     },
-    /// Takes the outermost MPLS label off; `eth_type` is the Ethertype of the frame from then on.
+    /// Removes the outermost MPLS label.
     PopMpls {
-        /// Ethertype of what is inside.
+        /// Ethertype to give the packet.
         eth_type: u16,
     },
-    /// Puts an Ethernet header in front of a packet that has none.
+    /// Puts an MPLS label in front of the packet.
+    AddMpls {
+        /// Label stack entry.
+        entry: u32,
+        /// Ethertype to give the packet.
+        eth_type: u16,
+        /// Whether it goes in front of the network header, not of the Ethernet header. Text does
+        /// not tell.
+        layer3: bool,
+    },
+    /// Puts an Ethernet header in front of the packet.
     PushEthernet {
-        /// Source.
+        /// Source address.
         source: MacAddress,
-        /// Destination.
+        /// Destination address.
         destination: MacAddress,
     },
-    /// Takes the Ethernet header off.
+    /// Removes the Ethernet header.
     PopEthernet,
-    /// Puts a network service header in front.
-    PushNsh(Box<NshKey>),
-    /// Takes the network service header off.
+    /// Puts a network service header in front of the packet.
+    PushNsh(Box<PushNsh>),
+    /// Removes it.
     PopNsh,
-    /// Computes `dp_hash`.
+    /// Cuts the packet to this many bytes for the output that follows.
+    Truncate(u32),
+    /// Computes a hash for the recirculation that follows.
     Hash {
-        /// Over what.
+        /// What to hash.
         algorithm: HashAlgorithm,
-        /// Seed.
+        /// Start value.
         basis: u32,
     },
-    /// Sends the packet through the datapath again.
+    /// Looks the packet up again under this number.
     Recirculate(u32),
-    /// Cuts what the next output or userspace action sends to this many bytes.
-    Truncate(u32),
-    /// Does the actions for one packet in so many.
+    /// Does the actions to a copy of some packets.
     Sample {
-        /// Share of packets, of 2^32 - 1.
+        /// How many, of 2^32 - 1.
         probability: u32,
-        /// What to do with them.
-        actions: Arc<[Action]>,
+        /// What.
+        actions: Vec<Action>,
     },
-    /// Does the actions on a copy.
-    Clone(Arc<[Action]>),
-    /// Does one thing or another depending on the length of the packet.
+    /// Does the actions to a copy of the packet.
+    Clone(Vec<Action>),
+    /// Does one or the other, by the packet's length.
     CheckPacketLength {
-        /// Bytes.
+        /// Length in bytes.
         length: u16,
-        /// Done to longer packets.
-        greater: Arc<[Action]>,
-        /// Done to others.
-        less_or_equal: Arc<[Action]>,
+        /// For packets longer than that.
+        greater: Vec<Action>,
+        /// For the others.
+        less_equal: Vec<Action>,
     },
-    /// Drops what runs over a meter.
+    /// Drops packets that exceed a meter.
     Meter(u32),
-    /// Drops the packet for a reason, given by the number that OVS gives it.
-    Drop(u32),
+    /// Tracks the packet's connection.
+    Conntrack(Box<ConntrackAction>),
+    /// Forgets what connection tracking found out.
+    ConntrackClear,
+    /// Puts a tunnel's headers in front of the packet and sends it.
+    TunnelPush(Box<TunnelPush>),
+    /// Hands the packet to a tunnel port, which takes the headers off.
+    TunnelPop(u32),
+    /// Copies the packet to a psample group.
+    Psample {
+        /// Group.
+        group: u32,
+        /// Identifies the flow; at most [`MAX_PSAMPLE_COOKIE`] bytes.
+        cookie: Vec<u8>,
+    },
+    /// Drops the packet.
+    Drop {
+        /// Number of the translation error that it counts as; 0 is none.
+        reason: u32,
+    },
 }
 
-/// What `dp_hash` is computed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Most bytes of a psample cookie.
+pub const MAX_PSAMPLE_COOKIE: usize = 16;
+
+/// A hash over a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HashAlgorithm {
-    /// Addresses and ports.
-    Layer4,
-    /// The same, alike in both directions.
-    SymmetricLayer4,
+    /// Addresses, protocol and ports.
+    L4,
+    /// The same, equal for both directions.
+    SymmetricL4,
 }
 
-/// What the user of the datapath wants to know of a packet that it gets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Userspace {
-    /// Data for the user.
-    pub userdata: Vec<u8>,
+/// Fields of one attribute to set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetFields {
+    /// The header or metadata.
+    pub attribute: Attribute,
+    /// Its fields.
+    pub fields: Vec<MaskedField>,
 }
+
+/// A field to set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaskedField {
+    /// Which field.
+    pub field: Field,
+    /// Its bits, right-aligned.
+    pub value: u128,
+    /// Which of them to set.
+    pub mask: u128,
+}
+
+/// A network service header to push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushNsh {
+    /// Flags.
+    pub flags: u8,
+    /// Time to live.
+    pub ttl: u8,
+    /// Next protocol.
+    pub next_protocol: u8,
+    /// Service path, 24 bits.
+    pub service_path: u32,
+    /// Service index.
+    pub service_index: u8,
+    /// What follows.
+    pub metadata: NshMetadata,
+}
+
+/// Metadata of a network service header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NshMetadata {
+    /// Type 1: four words of context.
+    Type1([u32; 4]),
+    /// Type 2: options as on the wire, a multiple of 4 bytes, at most [`MAX_NSH_OPTIONS`].
+    Type2(Vec<u8>),
+}
+
+/// Most bytes of options of a network service header.
+pub const MAX_NSH_OPTIONS: usize = 248;
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! few bits of a packet name its flow, and its key is not needed.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use netdev::packet::PacketRef;
 use netdev::wire::ethernet::ether_type;
@@ -100,17 +101,20 @@ impl SimpleMatch {
 
     /// Notes a flow of the port.
     pub(crate) fn insert(&mut self, key: &FlowKey, mask: &FlowMask, flow: u32) {
-        match SimpleKey::of_flow(key, mask) {
-            Some(simple) => {
-                self.flows.insert(simple, flow);
+        let place = SimpleKey::of_flow(key, mask).map(|simple| self.flows.entry(simple));
+        match place {
+            Some(Entry::Vacant(place)) => {
+                place.insert(flow);
             }
-            None => self.others += 1,
+            // Two flows for the same packets are the business of the classifier.
+            Some(Entry::Occupied(_)) | None => self.others += 1,
         }
     }
 
     /// Forgets a flow of the port.
-    pub(crate) fn remove(&mut self, key: &FlowKey, mask: &FlowMask) {
-        match SimpleKey::of_flow(key, mask) {
+    pub(crate) fn remove(&mut self, key: &FlowKey, mask: &FlowMask, flow: u32) {
+        let simple = SimpleKey::of_flow(key, mask);
+        match simple.filter(|simple| self.flows.get(simple) == Some(&flow)) {
             Some(simple) => {
                 self.flows.remove(&simple);
             }
@@ -175,9 +179,14 @@ mod tests {
         let other_mask = FlowMask::new(bits);
         simple.insert(&key, &other_mask, 6);
         assert!(!simple.is_on());
-        simple.remove(&key, &other_mask);
+        simple.remove(&key, &other_mask, 6);
         assert!(simple.is_on());
-        simple.remove(&key, &simple_mask);
+        // Nor does it choose between two flows for the same packets.
+        simple.insert(&key, &simple_mask, 8);
+        assert!(!simple.is_on());
+        simple.remove(&key, &simple_mask, 8);
+        assert_eq!((simple.is_on(), simple.find(SimpleKey::of(&key))), (true, Some(5)));
+        simple.remove(&key, &simple_mask, 5);
         assert!(!simple.is_on());
         // Fragments of IP packets are looked at apart.
         key.eth_type.set(ether_type::IPV4);

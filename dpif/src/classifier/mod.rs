@@ -93,6 +93,7 @@ impl Classifier {
                 let key = keys[packet].key();
                 let verify = |flow| flows.matches_with(flow, subtable.mask, key);
                 if let Some(flow) = subtable.index.find(hashes[packet], verify) {
+                    flows.prefetch_counters(flow);
                     found[packet] = flow;
                     hits |= 1 << packet;
                 }

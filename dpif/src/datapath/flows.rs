@@ -157,7 +157,7 @@ fn put_on(id: WorkerId, pipeline: &mut Pipeline, put: &FlowPut) -> Result<(), Fl
             if put.clear_statistics {
                 record.clear_statistics();
             }
-            pipeline.lookup.set_actions(number, Arc::clone(&put.actions));
+            pipeline.set_actions(number, Arc::clone(&put.actions));
             Ok(())
         }
     }

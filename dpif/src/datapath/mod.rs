@@ -16,8 +16,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use netdev::clock;
-use netdev::packet::{FramePool, Packet, PoolError};
+use netdev::packet::{FramePool, Packet, PageKind, PoolError};
 use thiserror::Error;
+use tracing::info;
 
 use crate::action::Action;
 use crate::flow_table::WorkerId;
@@ -154,7 +155,8 @@ impl Datapath {
     /// A datapath without ports and poll threads.
     pub fn new(config: Config) -> Self {
         let Config { kind, topology, frames, handler, seed } = config;
-        let shared = Shared { handler, index: Arc::new(FlowIndex::new()), seed };
+        let index = Arc::new(FlowIndex::new());
+        let shared = Shared { name: kind.datapath_name(), handler, index, seed };
         Self {
             kind,
             topology,
@@ -207,6 +209,14 @@ impl Datapath {
             return Ok(Arc::clone(pool));
         }
         let pool = FramePool::new(self.frames)?;
+        let pages = match pool.pages() {
+            PageKind::Huge => "huge",
+            PageKind::Ordinary => "ordinary",
+        };
+        info!(
+            target: "dpif_netdev",
+            "{} frames for packets of numa node {numa} lie in {pages} pages", self.frames
+        );
         self.pools.insert(numa, Arc::clone(&pool));
         Ok(pool)
     }

@@ -102,7 +102,7 @@ impl Datapath {
     /// needs them.
     pub fn reconfigure(
         &mut self,
-        ports: &mut [(PortNumber, &mut dyn Port)],
+        ports: &mut [(PortNumber, &mut (dyn Port + 'static))],
     ) -> Vec<(PortNumber, ReconfigureError)> {
         let mut errors = vec![];
         for (number, port) in ports.iter_mut() {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use netdev::packet::FrameCounts;
 use netdev::port::Port;
+use netdev::registry::{DummyMode, Registry};
 use proptest::prelude::*;
 
 use super::*;
@@ -27,12 +28,12 @@ fn mask(fields: &[Field]) -> FlowKey {
 /// Sends what comes in on port 1 to port 2, and looks at as little as it may.
 fn forward(key: &FlowKey) -> Option<(FlowKey, Vec<Action>)> {
     let fields = [Field::InPort, Field::PacketType, Field::EthType, Field::IpFrag];
-    (key.in_port.get() == 1).then(|| (mask(&fields), vec![Action::Output(PortNumber(2))]))
+    (key.in_port.get() == 1).then(|| (mask(&fields), vec![Action::Output(2)]))
 }
 
 /// The same by destination address: even ones to port 2, odd ones to port 3.
 fn by_address(key: &FlowKey) -> Option<(FlowKey, Vec<Action>)> {
-    let port = PortNumber(2 + (key.ipv4_dst.get() & 1));
+    let port = 2 + (key.ipv4_dst.get() & 1);
     let fields = [Field::InPort, Field::EthType, Field::IpFrag, Field::Ipv4Dst];
     Some((mask(&fields), vec![Action::Output(port)]))
 }
@@ -63,7 +64,8 @@ impl Setup {
 
     fn reconfigure(&mut self) {
         let ports = (1..).map(PortNumber).zip(&mut self.ports);
-        let mut ports: Vec<_> = ports.map(|(n, port)| (n, port as &mut dyn Port)).collect();
+        let mut ports: Vec<_> =
+            ports.map(|(n, port)| (n, port as &mut (dyn Port + 'static))).collect();
         assert_eq!(self.datapath.reconfigure(&mut ports), []);
     }
 
@@ -319,7 +321,7 @@ fn put(port: u32, actions: &[Action], mode: PutMode) -> FlowPut {
 #[test]
 fn flows_are_put_and_removed_from_outside() {
     let mut setup = Setup::new(false, 1, |_| None);
-    let to = |port| [Action::Output(PortNumber(port))];
+    let to = |port| [Action::Output(port)];
     let datapath = &mut setup.datapath;
     let modify = put(1, &to(3), PutMode::Modify);
     assert_eq!(datapath.put_flow(&modify, None), Err(FlowError::NotFound));
@@ -376,7 +378,7 @@ fn meters_are_numbered_and_bounded() {
     assert_eq!(datapath.set_meter(3, config(9)), Err(MeterError::Bands { number: 3, bands: 9 }));
     assert_eq!(datapath.set_meter(3, config(1)), Ok(()));
     let pool = datapath.pool(0).unwrap();
-    let actions = [Action::Meter(3), Action::Output(PortNumber(1))];
+    let actions = [Action::Meter(3), Action::Output(1)];
     for frame in numbered(3) {
         datapath.execute(pool.packet_with(&frame).unwrap(), &actions);
     }
@@ -412,7 +414,7 @@ proptest! {
             } else {
                 2 + group % 3 % 2
             };
-            Some((wanted, vec![Action::Output(PortNumber(port))]))
+            Some((wanted, vec![Action::Output(port)]))
         };
         let mut setup = Setup::new(false, 1, answer);
         setup.datapath.set_knobs(Knobs { exact_one_in, signature_cache, ..Knobs::default() });
@@ -424,7 +426,7 @@ proptest! {
                 key.ipv4_dst.set(address);
                 key.tp_dst.set(port);
                 let (_, actions) = answer(&key).unwrap();
-                let [Action::Output(PortNumber(out))] = actions[..] else { panic!("one output") };
+                let [Action::Output(out)] = actions[..] else { panic!("one output") };
                 expected[out as usize - 2].push(frame.clone());
                 setup.ports[0].arrive(0, frame);
             }
@@ -442,4 +444,54 @@ proptest! {
         prop_assert_eq!(counters.upcalls, setup.handler.misses.load(Ordering::Relaxed));
         setup.assert_no_frame_is_held();
     }
+}
+
+/// Packets that a port received and sent.
+fn counts(port: &dyn Port) -> (Option<u64>, Option<u64>) {
+    let statistics = port.statistics().unwrap();
+    (statistics.rx_packets, statistics.tx_packets)
+}
+
+/// Ports of the types that tests of the whole switch use: one polled by the controlling thread,
+/// one by a poll thread.
+#[test]
+fn dummy_ports_carry_packets() {
+    let registry = Registry::new(DummyMode::Enabled);
+    let mut ports = [("p1", "dummy"), ("p2", "dummy-pmd")].map(|(name, port_type)| {
+        let mut port = registry.open(name, port_type).unwrap();
+        port.set_admin_up(true).unwrap();
+        port
+    });
+    let answer = |key: &FlowKey| {
+        let other = 3 - key.in_port.get();
+        Some((mask(&[Field::InPort]), vec![Action::Output(other)]))
+    };
+    let mut datapath = Datapath::new(Config {
+        kind: DatapathType::Dummy,
+        topology: Topology { cores: vec![Core { numa: 0, core: 0 }], is_real: false },
+        frames: 256,
+        handler: TestHandler::new(answer),
+        seed: 1,
+    });
+    assert_eq!(datapath.add_port("p1"), Ok(PortNumber(1)));
+    assert_eq!(datapath.add_port("p2"), Ok(PortNumber(2)));
+    let [one, two] = &mut ports;
+    let mut numbered_ports = [(PortNumber(1), &mut **one), (PortNumber(2), &mut **two)];
+    assert_eq!(datapath.reconfigure(&mut numbered_ports), []);
+    assert_eq!(datapath.reconfigure(&mut numbered_ports), []);
+
+    for (name, count) in [("p1", 3), ("p2", 5)] {
+        let dummy = registry.dummies().get(name).unwrap();
+        numbered(count).into_iter().for_each(|frame| dummy.inject(0, frame));
+    }
+    while counts(&**one) != (Some(3), Some(5)) || counts(&**two) != (Some(5), Some(3)) {
+        datapath.poll();
+        yield_now();
+    }
+    for name in ["p1", "p2"] {
+        assert!(datapath.remove_port(name));
+        assert!(!datapath.remove_port(name));
+    }
+    let counts = datapath.pool(0).unwrap().counts();
+    assert_eq!(counts.held, 0);
 }

@@ -47,6 +47,8 @@ impl MainThread {
 
     pub(super) fn poll(&mut self) -> usize {
         let (received, _) = self.worker.poll();
+        // Nobody comes back later to send what waits for more.
+        self.worker.pipeline.flush(true);
         received
     }
 

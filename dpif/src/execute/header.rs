@@ -23,28 +23,3 @@ where
     change(&mut header);
     packet.write(offset, header.as_bytes()).then_some(())
 }
-
-/// The bits of `new` that are 1 in `mask`, the others of `old`.
-pub(super) trait Masked {
-    /// See [`Masked`].
-    fn masked(self, new: Self, mask: Self) -> Self;
-}
-
-macro_rules! masked {
-    ($($integer:ty)*) => {$(
-        impl Masked for $integer {
-            fn masked(self, new: Self, mask: Self) -> Self {
-                self & !mask | new & mask
-            }
-        }
-    )*};
-}
-
-masked!(u8 u16 u32 u64 u128);
-
-/// The same for bytes.
-pub(super) fn mask_bytes<const N: usize>(old: &mut [u8; N], new: &[u8; N], mask: &[u8; N]) {
-    for ((old, new), mask) in old.iter_mut().zip(new).zip(mask) {
-        *old = old.masked(*new, *mask);
-    }
-}

@@ -75,28 +75,32 @@ struct Current {
 impl Executor<'_> {
     /// Does `actions` to `packet`.
     pub(crate) fn run(&mut self, packet: Packet, actions: &[Action]) {
-        if actions.is_empty() {
-            self.drops.add(DropReason::Pipeline, 1);
-            return;
-        }
+        self.run_list(Current { packet, limit: None }, actions);
+    }
+
+    fn run_list(&mut self, current: Current, actions: &[Action]) {
         if self.nesting == MAX_NESTING {
             self.drops.add(DropReason::RecursionTooDeep, 1);
             return;
         }
         self.nesting += 1;
-        self.run_each(Current { packet, limit: None }, actions);
+        self.run_each(current, actions);
         self.nesting -= 1;
     }
 
     fn run_each(&mut self, mut current: Current, actions: &[Action]) {
-        let Some((last, before)) = actions.split_last() else { return };
+        let Some((last, before)) = actions.split_last() else {
+            self.drops.add(DropReason::Pipeline, 1);
+            return;
+        };
         for action in before {
             if consumes(action) {
-                let limit = current.limit.take_if(|_| is_limited(action));
+                let limit = current.limit;
                 match current.packet.copy() {
                     Some(packet) => self.give(Current { packet, limit }, action),
                     None => self.drops.add(DropReason::NoFrame, 1),
                 }
+                current.limit = limit.filter(|_| !is_limited(action));
             } else if let Err(reason) = self.change(&mut current, action) {
                 self.drops.add(reason, 1);
                 return;
@@ -110,27 +114,28 @@ impl Executor<'_> {
     }
 
     /// Does an action that ends with the packet going somewhere.
-    fn give(&mut self, current: Current, action: &Action) {
-        let Current { mut packet, limit } = current;
-        if let Some(limit) = limit.filter(|_| is_limited(action)) {
-            packet.view_mut().truncate(limit);
+    fn give(&mut self, mut current: Current, action: &Action) {
+        if let Some(limit) = current.limit.filter(|_| is_limited(action)) {
+            current.packet.view_mut().truncate(limit);
         }
         match action {
-            Action::Output(port) => self.output(*port, packet),
-            Action::Userspace(userspace) => self.userspace(packet, userspace),
-            Action::Recirculate(id) => self.recirculate(packet, *id),
+            Action::Output(port) => self.output(PortNumber(*port), current.packet),
+            Action::Userspace(userspace) => self.userspace(current.packet, userspace),
+            Action::Recirculate(id) => self.recirculate(current.packet, *id),
             Action::Sample { probability, actions }
                 if *probability == u32::MAX || self.random.next() < *probability =>
             {
-                self.run(packet, actions);
+                self.run_list(current, actions);
             }
-            Action::Clone(actions) => self.run(packet, actions),
-            Action::CheckPacketLength { length, greater, less_or_equal } => {
-                let sent = limit.unwrap_or(usize::MAX).min(packet.view().len());
-                let is_greater = sent > usize::from(*length);
-                self.run(packet, if is_greater { greater } else { less_or_equal });
+            Action::Clone(actions) => self.run_list(current, actions),
+            Action::CheckPacketLength { length, greater, less_equal } => {
+                let limit = current.limit.unwrap_or(usize::MAX);
+                let is_greater = current.packet.view().len().min(limit) > usize::from(*length);
+                self.run_list(current, if is_greater { greater } else { less_equal });
             }
-            Action::Drop(reason) => self.drops.add(DropReason::of_action(*reason), 1),
+            Action::LoadBalancedOutput(_) | Action::TunnelPush(_) | Action::TunnelPop(_) => {
+                self.drops.add(DropReason::UnsupportedAction, 1);
+            }
             _ => {}
         }
     }
@@ -139,18 +144,21 @@ impl Executor<'_> {
     fn change(&mut self, current: &mut Current, action: &Action) -> Result<(), DropReason> {
         let mut packet = current.packet.view_mut();
         let done = match action {
-            Action::Set { key, mask } => {
-                if mask.tunnel != FlowKey::default().tunnel {
-                    return Err(DropReason::UnsupportedAction);
-                }
+            Action::Set(fields) => {
                 extract(&mut packet, None, self.vlan_limit, self.scratch);
                 let label = push::label_offset(&packet);
-                set::set(&mut packet, self.scratch.key(), key, mask, label)
+                set::set(&mut packet, self.scratch.key(), fields, label)
+            }
+            Action::SetTunnel(_) | Action::Conntrack(_) => {
+                return Err(DropReason::UnsupportedAction);
             }
             Action::PushVlan { tpid, tci } => push::push_vlan(&mut packet, *tpid, *tci),
             Action::PopVlan => push::pop_vlan(&mut packet),
             Action::PushMpls { entry, eth_type } => push::push_mpls(&mut packet, *entry, *eth_type),
             Action::PopMpls { eth_type } => push::pop_mpls(&mut packet, *eth_type),
+            Action::AddMpls { entry, eth_type, layer3 } => {
+                push::add_mpls(&mut packet, *entry, *eth_type, *layer3)
+            }
             Action::PushEthernet { source, destination } => {
                 push::push_ethernet(&mut packet, *source, *destination)
             }
@@ -175,6 +183,8 @@ impl Executor<'_> {
                 }
                 Some(())
             }
+            Action::Drop { reason } => return Err(DropReason::of_action(*reason)),
+            // psample is the kernel's, and nothing is tracked that could be forgotten.
             _ => Some(()),
         };
         done.ok_or(DropReason::MalformedPacket)
@@ -216,12 +226,12 @@ impl Executor<'_> {
     fn hash(&mut self, packet: &mut Packet, algorithm: HashAlgorithm, basis: u32) {
         let known = packet.view().descriptor().rss_hash();
         let hash = match (algorithm, known) {
-            (HashAlgorithm::Layer4, Some(hash)) => hash,
+            (HashAlgorithm::L4, Some(hash)) => hash,
             (algorithm, _) => {
                 extract(&mut packet.view_mut(), None, self.vlan_limit, self.scratch);
                 match algorithm {
-                    HashAlgorithm::Layer4 => five_tuple_hash(self.scratch.key(), self.seed),
-                    HashAlgorithm::SymmetricLayer4 => {
+                    HashAlgorithm::L4 => five_tuple_hash(self.scratch.key(), self.seed),
+                    HashAlgorithm::SymmetricL4 => {
                         five_tuple_hash(&symmetric(self.scratch.key()), self.seed)
                     }
                 }
@@ -242,7 +252,9 @@ fn consumes(action: &Action) -> bool {
             | Action::Sample { .. }
             | Action::Clone(_)
             | Action::CheckPacketLength { .. }
-            | Action::Drop(_)
+            | Action::LoadBalancedOutput(_)
+            | Action::TunnelPush(_)
+            | Action::TunnelPop(_)
     )
 }
 

@@ -4,13 +4,13 @@
 use netdev::packet::{NO_LAYER, PacketMut};
 use netdev::wire::ethernet::{EthernetHeader, MacAddress, ether_type};
 use netdev::wire::mpls::{MplsEntry, is_mpls};
-use netdev::wire::nsh::{MD_TYPE1, MD_TYPE1_LENGTH, NshHeader};
+use netdev::wire::nsh::{MD_TYPE1, MD_TYPE2, NshHeader};
 use netdev::wire::vlan::{CFI, VlanHeader, is_tag};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
 
 use super::header::{edit, read};
-use crate::flow::NshKey;
+use crate::action::{NshMetadata, PushNsh};
 
 /// Bytes of the two addresses of an Ethernet header.
 const ADDRESSES: usize = 12;
@@ -142,8 +142,29 @@ pub(super) fn pop_ethernet(packet: &mut PacketMut<'_>) -> Option<()> {
     packet.pull_front(size_of::<EthernetHeader>()).then_some(())
 }
 
+/// Puts a label in front of the network header, or with `!layer3` in front of everything, which
+/// makes it the network header.
+pub(super) fn add_mpls(
+    packet: &mut PacketMut<'_>,
+    entry: u32,
+    eth_type: u16,
+    layer3: bool,
+) -> Option<()> {
+    if layer3 || !is_mpls(eth_type) {
+        return push_mpls(packet, entry, eth_type);
+    }
+    if let Some(beside) = packet.view().descriptor().vlan() {
+        insert_tag(packet, beside.tpid, beside.tci)?;
+        packet.descriptor_mut().set_vlan(None);
+    }
+    packet.push_front(size_of::<MplsEntry>())?;
+    packet.write(0, MplsEntry(U32::new(entry)).as_bytes());
+    packet.descriptor_mut().l3_type = eth_type;
+    Some(())
+}
+
 /// Puts a network service header in front of everything.
-pub(super) fn push_nsh(packet: &mut PacketMut<'_>, nsh: &NshKey) -> Option<()> {
+pub(super) fn push_nsh(packet: &mut PacketMut<'_>, nsh: &PushNsh) -> Option<()> {
     let next_protocol = match packet.view().descriptor().l3_type {
         0 => 3,
         ether_type::IPV4 => 1,
@@ -151,18 +172,29 @@ pub(super) fn push_nsh(packet: &mut PacketMut<'_>, nsh: &NshKey) -> Option<()> {
         ether_type::NSH => 4,
         _ => return None,
     };
-    if nsh.md_type != MD_TYPE1 || packet.view().descriptor().vlan().is_some() {
-        return None;
+    if let Some(beside) = packet.view().descriptor().vlan() {
+        insert_tag(packet, beside.tpid, beside.tci)?;
+        packet.descriptor_mut().set_vlan(None);
     }
-    let header = NshHeader {
-        base: NshHeader::base(nsh.flags, nsh.ttl, MD_TYPE1_LENGTH),
-        md_type: nsh.md_type,
-        next_protocol,
-        path: nsh.path,
+    let mut context = [0; 16];
+    let (md_type, metadata): (u8, &[u8]) = match &nsh.metadata {
+        NshMetadata::Type1(words) => {
+            let words = words.map(U32::new);
+            context.copy_from_slice(words.as_bytes());
+            (MD_TYPE1, &context)
+        }
+        NshMetadata::Type2(options) => (MD_TYPE2, options),
     };
-    packet.push_front(MD_TYPE1_LENGTH)?;
+    let length = size_of::<NshHeader>() + metadata.len();
+    let header = NshHeader {
+        base: NshHeader::base(nsh.flags, nsh.ttl, length),
+        md_type,
+        next_protocol,
+        path: U32::new(nsh.service_path << 8 | u32::from(nsh.service_index)),
+    };
+    packet.push_front(length)?;
     packet.write(0, header.as_bytes());
-    packet.write(size_of::<NshHeader>(), nsh.context.as_bytes());
+    packet.write(size_of::<NshHeader>(), metadata);
     let descriptor = packet.descriptor_mut();
     (descriptor.l3, descriptor.l4) = (0, NO_LAYER);
     descriptor.l3_type = ether_type::NSH;

@@ -6,9 +6,9 @@ use netdev::wire::ethernet::MacAddress;
 use proptest::prelude::*;
 
 use super::*;
-use crate::action::Action;
+use crate::action::{Action, MaskedField, NshMetadata, PushNsh, SetFields, Userdata};
 use crate::datapath::{Config, Datapath, DatapathType, Topology};
-use crate::flow::{Field, FlowKey, NshKey};
+use crate::flow::{Attribute, Field, FlowKey};
 use crate::testing::{MemoryPort, TestHandler, has_right_checksums, ip, udp};
 
 /// Executes actions on packets, and collects what leaves by ports 1 and 2.
@@ -66,7 +66,7 @@ fn nothing(_: &FlowKey) -> Option<(FlowKey, Vec<Action>)> {
 }
 
 fn out(port: u32) -> Action {
-    Action::Output(PortNumber(port))
+    Action::Output(port)
 }
 
 fn key_of(frame: &[u8]) -> FlowKey {
@@ -78,10 +78,11 @@ fn key_of(frame: &[u8]) -> FlowKey {
 }
 
 fn set(field: Field, value: u128) -> Action {
-    let (mut key, mut mask) = (FlowKey::default(), FlowKey::default());
-    key.set(field, value);
-    mask.set(field, u128::MAX);
-    Action::Set { key: Box::new(key), mask: Box::new(mask) }
+    set_masked(vec![MaskedField { field, value, mask: field.bits() }])
+}
+
+fn set_masked(fields: Vec<MaskedField>) -> Action {
+    Action::Set(Box::new(SetFields { attribute: Attribute::Ethernet, fields }))
 }
 
 /// The fields that `set` can change in each kind of packet.
@@ -139,21 +140,19 @@ proptest! {
     ) {
         prop_assert!(has_right_checksums(&frame));
         let mut expected = key_of(&frame);
-        let (mut key, mut mask) = (FlowKey::default(), FlowKey::default());
-        for (index, value, bits) in sets {
+        let mut wanted: Vec<MaskedField> = vec![];
+        for (index, value, mask) in sets {
             let field = *index.get(&fields);
-            if mask.get(field) != 0 {
+            if wanted.iter().any(|other| other.field == field) {
                 continue;
             }
             // One byte types and codes leave the upper byte of the key alone.
             let is_code = field == Field::TpDst && !matches!(expected.ip_proto, 6 | 17);
-            let bits = bits & field.bits() & if is_code { 0xff } else { u128::MAX };
-            key.set(field, value);
-            mask.set(field, bits);
-            expected.set(field, expected.get(field) & !bits | value & bits);
+            let mask = mask & field.bits() & if is_code { 0xff } else { u128::MAX };
+            wanted.push(MaskedField { field, value, mask });
+            expected.set(field, expected.get(field) & !mask | value & mask);
         }
-        let action = Action::Set { key: Box::new(key), mask: Box::new(mask) };
-        let changed = Setup::new(nothing).change(&frame, &[action]);
+        let changed = Setup::new(nothing).change(&frame, &[set_masked(wanted)]);
         prop_assert_eq!(key_of(&changed), expected);
         prop_assert!(has_right_checksums(&changed));
         prop_assert_eq!(changed.len(), frame.len());
@@ -170,10 +169,9 @@ proptest! {
         if let Some(place) = bytes.get_mut(12..14) {
             place.copy_from_slice(&types.to_be_bytes());
         }
-        let nsh = NshKey { md_type: 1, ..NshKey::default() };
-        let all = |value| Action::Set {
-            key: Box::new(FlowKey::default()),
-            mask: Box::new(mask_of_settable(value)),
+        let all = |fields: &[Field]| {
+            let zero = |&field| MaskedField { field, value: 0, mask: field.bits() };
+            set_masked(fields.iter().map(zero).collect())
         };
         let possible = [
             out(1),
@@ -187,7 +185,7 @@ proptest! {
             Action::PopMpls { eth_type: 0x0800 },
             Action::PushEthernet { source: MacAddress([1; 6]), destination: MacAddress([2; 6]) },
             Action::PopEthernet,
-            Action::PushNsh(Box::new(nsh)),
+            service_header(),
             Action::PopNsh,
             Action::Truncate(20),
         ];
@@ -198,10 +196,15 @@ proptest! {
     }
 }
 
-fn mask_of_settable(fields: &[Field]) -> FlowKey {
-    let mut mask = FlowKey::default();
-    fields.iter().for_each(|&field| mask.set(field, u128::MAX));
-    mask
+fn service_header() -> Action {
+    Action::PushNsh(Box::new(PushNsh {
+        flags: 0,
+        ttl: 63,
+        next_protocol: 3,
+        service_path: 0x1234,
+        service_index: 0xff,
+        metadata: NshMetadata::Type1([0; 4]),
+    }))
 }
 
 #[test]
@@ -303,11 +306,9 @@ fn tags_and_labels_come_and_go() {
 #[test]
 fn service_headers_wrap_packets() {
     let frame = udp(1, 2, [3, 4], b"data");
-    let mut nsh = NshKey { md_type: 1, ttl: 63, ..NshKey::default() };
-    nsh.path.set(0x0012_34ff);
     let mut setup = Setup::new(nothing);
     let (source, destination) = (MacAddress([1; 6]), MacAddress([2; 6]));
-    let push = [Action::PushNsh(Box::new(nsh)), Action::PushEthernet { source, destination }];
+    let push = [service_header(), Action::PushEthernet { source, destination }];
     let wrapped = setup.change(&frame, &push);
     let header = [0x0f, 0xc6, 1, 3, 0, 0x12, 0x34, 0xff];
     let ethernet = [&[2; 6][..], &[1; 6], &[0x89, 0x4f]].concat();
@@ -323,19 +324,15 @@ fn service_headers_wrap_packets() {
 fn copies_leave_before_changes() {
     let frame = udp(1, 2, [3, 4], b"data");
     let mut setup = Setup::new(nothing);
-    let clone: Arc<[Action]> = [set(Field::IpTtl, 1), out(2)].into();
+    let clone = vec![set(Field::IpTtl, 1), out(2)];
     let actions = [
         Action::Truncate(20),
         out(1),
-        Action::Clone(Arc::clone(&clone)),
+        Action::Clone(clone.clone()),
         out(1),
         set(Field::IpTtl, 7),
         out(2),
-        Action::CheckPacketLength {
-            length: 45,
-            greater: [out(1)].into(),
-            less_or_equal: [out(2)].into(),
-        },
+        Action::CheckPacketLength { length: 45, greater: vec![out(1)], less_equal: vec![out(2)] },
     ];
     let [one, two] = setup.run_frame(&frame, &actions);
     let lengths = |frames: &[Vec<u8>]| {
@@ -343,10 +340,25 @@ fn copies_leave_before_changes() {
     };
     assert_eq!(lengths(&one), [(20, 0), (46, 64), (46, 7)]);
     assert_eq!(lengths(&two), [(46, 1), (46, 7)]);
-    let never = Action::Sample { probability: 0, actions: Arc::clone(&clone) };
+    // The cut goes along into copies, and stays for what follows them.
+    let actions = [Action::Truncate(30), Action::Clone(vec![out(2)]), out(1), out(1)];
+    let [one, two] = setup.run_frame(&frame, &actions);
+    assert_eq!((lengths(&one), lengths(&two)), (vec![(30, 64), (46, 64)], vec![(30, 64)]));
+    let drop = [Action::Drop { reason: 0 }, out(1)];
+    assert_eq!(setup.run_frame(&frame, &drop), [const { Vec::<Vec<u8>>::new() }; 2]);
+    let never = Action::Sample { probability: 0, actions: clone.clone() };
     let always = Action::Sample { probability: u32::MAX, actions: clone };
     let [one, two] = setup.run_frame(&frame, &[never, always]);
     assert_eq!((one.len(), two.len()), (0, 1));
+}
+
+fn to_user(userdata: Userdata) -> Action {
+    Action::Userspace(Box::new(Userspace {
+        pid: 0,
+        userdata,
+        include_actions: false,
+        tunnel_out_port: None,
+    }))
 }
 
 #[test]
@@ -354,10 +366,13 @@ fn userspace_gets_a_copy_and_says_what_next() {
     let frame = udp(1, 2, [3, 4], b"data");
     let mut setup = Setup::new(nothing);
     *setup.handler.next.lock().unwrap() = vec![out(2)];
-    let userspace = Action::Userspace(Userspace { userdata: vec![1, 2] });
+    let userspace = to_user(Userdata::SlowPath(5));
     let [one, two] = setup.run_frame(&frame, &[Action::Truncate(30), userspace, out(1)]);
     assert_eq!((one, two), (vec![frame.clone()], vec![frame[..30].to_vec()]));
-    assert_eq!(*setup.handler.userspace.lock().unwrap(), [(frame[..30].to_vec(), vec![1, 2])]);
+    assert_eq!(
+        *setup.handler.userspace.lock().unwrap(),
+        [(frame[..30].to_vec(), Userdata::SlowPath(5))]
+    );
 }
 
 #[test]
@@ -386,14 +401,14 @@ fn hashes_are_matched_on_after_recirculation() {
         Some((mask, vec![out(port)]))
     };
     let mut setup = Setup::new(answer);
-    for algorithm in [HashAlgorithm::Layer4, HashAlgorithm::SymmetricLayer4] {
+    for algorithm in [HashAlgorithm::L4, HashAlgorithm::SymmetricL4] {
         let mut count = [0, 0];
         for n in 0..64 {
             let actions = [Action::Hash { algorithm, basis: 0 }, Action::Recirculate(1)];
             let [there, _] = setup.run_frame(&udp(n, 2, [3, 4], b""), &actions).map(|f| f.len());
             let [back, _] = setup.run_frame(&udp(2, n, [4, 3], b""), &actions).map(|f| f.len());
             count[usize::from(there == 1)] += 1;
-            assert!(algorithm == HashAlgorithm::Layer4 || there == back);
+            assert!(algorithm == HashAlgorithm::L4 || there == back);
         }
         assert!(count.iter().all(|&count| count > 16), "{count:?}");
     }
@@ -414,7 +429,7 @@ fn drops_have_their_reason() {
     let before = names.map(counter);
     let mut setup = Setup::new(|_| Some((FlowKey::default(), vec![Action::Recirculate(5)])));
     let frame = udp(1, 2, [3, 4], b"");
-    for actions in [&[][..], &[Action::Drop(1)], &[out(9)], &[Action::Recirculate(5)]] {
+    for actions in [&[][..], &[Action::Drop { reason: 1 }], &[out(9)], &[Action::Recirculate(5)]] {
         assert_eq!(setup.run_frame(&frame, actions), [const { Vec::<Vec<u8>>::new() }; 2]);
     }
     // Tests of one process may add to them.
@@ -424,8 +439,7 @@ fn drops_have_their_reason() {
 #[test]
 fn nesting_has_an_end() {
     let mut setup = Setup::new(nothing);
-    *setup.handler.next.lock().unwrap() = vec![out(1), Action::Userspace(Userspace::default())];
-    let [one, _] =
-        setup.run_frame(&udp(1, 2, [3, 4], b""), &[Action::Userspace(Userspace::default())]);
+    *setup.handler.next.lock().unwrap() = vec![out(1), to_user(Userdata::None)];
+    let [one, _] = setup.run_frame(&udp(1, 2, [3, 4], b""), &[to_user(Userdata::None)]);
     assert_eq!(one.len(), MAX_NESTING as usize - 1);
 }

@@ -48,7 +48,7 @@ pub enum Prerequisite {
     Neighbour,
     /// ARP and neighbour discovery.
     ArpOrNeighbour,
-    /// MPLS with at least this many more labels before it.
+    /// MPLS with the bottom of the stack at this label or deeper.
     Mpls(usize),
     /// Network service header.
     Nsh,
@@ -96,7 +96,10 @@ impl Prerequisite {
             Self::IgmpOrNeighbour => neighbour || ipv4 && transport && proto == ip_protocol::IGMP,
             Self::Neighbour => neighbour,
             Self::ArpOrNeighbour => arp || neighbour,
-            Self::Mpls(index) => mpls::is_mpls(eth_type) && index < key.mpls_labels(),
+            Self::Mpls(index) => {
+                let mut outer = key.mpls.iter().take(index);
+                mpls::is_mpls(eth_type) && outer.all(|entry| entry.get() & mpls::BOTTOM == 0)
+            }
             Self::Nsh => eth_type == ether_type::NSH,
         }
     }

@@ -11,7 +11,8 @@
 use std::fmt;
 use std::mem::offset_of;
 
-use netdev::wire::ethernet::MacAddress;
+use netdev::wire::ethernet::{MacAddress, ether_type};
+use netdev::wire::mpls;
 use zerocopy::network_endian::{U16, U32, U64};
 use zerocopy::{
     FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_mut,
@@ -175,7 +176,8 @@ impl TunnelKey {
     }
 }
 
-/// The flow key; see the [module](self). The same layout holds the bits of a mask.
+/// The flow key: every field at a fixed place, in network byte order. Its first line lies like the
+/// front of a frame. The same layout holds the bits of a mask.
 #[derive(Clone, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(64))]
 pub struct FlowKey {
@@ -312,8 +314,7 @@ impl FlowKey {
 
     /// Whether the packet is IPv4 or IPv6.
     pub fn is_ip(&self) -> bool {
-        use netdev::wire::ethernet::ether_type::{IPV4, IPV6};
-        matches!(self.eth_type.get(), IPV4 | IPV6)
+        matches!(self.eth_type.get(), ether_type::IPV4 | ether_type::IPV6)
     }
 
     /// Whether the packet starts with an Ethernet header.
@@ -321,14 +322,14 @@ impl FlowKey {
         self.packet_namespace.get() == 0 && self.packet_type.get() == 0
     }
 
-    /// Number of MPLS labels in the key: up to the bottom of the stack or the last that fits.
+    /// Number of MPLS labels in the key: up to the bottom of the stack, or as many as are set.
     pub fn mpls_labels(&self) -> usize {
-        use netdev::wire::mpls::{BOTTOM, is_mpls};
-        if !is_mpls(self.eth_type.get()) {
+        if !mpls::is_mpls(self.eth_type.get()) {
             return 0;
         }
-        let bottom = self.mpls.iter().position(|entry| entry.get() & BOTTOM != 0);
-        bottom.map_or(MAX_MPLS_LABELS, |last| last + 1)
+        let bottom = self.mpls.iter().position(|entry| entry.get() & mpls::BOTTOM != 0);
+        let set = || self.mpls.iter().filter(|entry| entry.get() != 0).count();
+        bottom.map_or_else(set, |last| last + 1)
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Plan {
 impl Plan {
     pub(crate) fn new(actions: &Arc<[Action]>) -> Self {
         match actions.as_ref() {
-            [Action::Output(port)] => Self::Output(*port),
+            [Action::Output(port)] => Self::Output(PortNumber(*port)),
             _ => Self::Actions(Arc::clone(actions)),
         }
     }
@@ -135,6 +135,14 @@ impl FlowTable {
         Some((&entry.plan, entry.record.as_ref()?))
     }
 
+    /// Asks for the counters of a flow ahead of their use.
+    #[inline]
+    pub(crate) fn prefetch_counters(&self, number: u32) {
+        if let Some(record) = self.entry(number).and_then(|entry| entry.record.as_deref()) {
+            cpu::prefetch(record);
+        }
+    }
+
     /// The record of a flow.
     pub(crate) fn record(&self, number: u32) -> Option<&Arc<FlowRecord>> {
         self.entry(number)?.record.as_ref()
@@ -211,7 +219,7 @@ mod tests {
         let (mut key, mut bits) = (FlowKey::default(), FlowKey::default());
         key.set(Field::InPort, port);
         bits.set(Field::InPort, u128::MAX);
-        let actions: Arc<[Action]> = Arc::new([Action::Output(PortNumber(2))]);
+        let actions: Arc<[Action]> = Arc::new([Action::Output(2)]);
         Arc::new(FlowRecord::new(Ufid(port), WorkerId::Main, key, FlowMask::new(bits), actions))
     }
 

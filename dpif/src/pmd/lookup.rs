@@ -143,6 +143,7 @@ impl Lookup {
         }
         let mut hits = 0;
         for packet in bits(wanted) {
+            self.flows.prefetch_counters(flows[packet]);
             let is_hit = self.flows.matches(flows[packet], keys[packet].key());
             hits |= u32::from(is_hit) << packet;
         }
@@ -223,7 +224,7 @@ impl Lookup {
         if let Some(in_port) = self.ports.get_mut(port) {
             in_port.classifier.remove(mask, hash, number);
             let record = self.flows.record(number)?;
-            in_port.simple.remove(record.key(), record.mask());
+            in_port.simple.remove(record.key(), record.mask(), number);
             if in_port.classifier.len() == 0 {
                 self.ports.remove(port);
             }

@@ -2,8 +2,14 @@
 //! path on what they deliver.
 //!
 //! A thread owns everything that it looks at per packet. Others change it through a mailbox.
+//!
+//! The way of a packet: the thread's `worker` receives a batch and hands it to its `pipeline`,
+//! which forwards it by simple match, or extracts keys and has `lookup` ask the caches and the
+//! classifier; makes upcalls for what is left; counts; and does what the flows say
+//! (`crate::execute`). What leaves waits in `transmit` until the batch is done.
 
 pub mod assign;
+mod log;
 mod lookup;
 pub(crate) mod mailbox;
 pub(crate) mod pipeline;

@@ -9,6 +9,7 @@ use netdev::cpu;
 use netdev::packet::{BATCH_SIZE, Batch, Packet, PacketRef};
 use netdev::wire::vlan;
 
+use super::log;
 use super::lookup::{CachePolicy, Keys, Lookup};
 use super::statistics::{Counters, Statistics};
 use super::transmit::Transmit;
@@ -31,6 +32,7 @@ pub(crate) type FlowIndex = DashMap<(WorkerId, Ufid), Arc<FlowRecord>>;
 
 /// Everything that a thread looks at for a packet.
 pub(crate) struct Pipeline {
+    datapath: &'static str,
     id: WorkerId,
     pub(crate) lookup: Lookup,
     pub(crate) transmit: Transmit,
@@ -54,6 +56,8 @@ pub(crate) struct Pipeline {
 /// Parts of a [`Pipeline`] that others share.
 #[derive(Clone)]
 pub(crate) struct Shared {
+    /// Name of the datapath.
+    pub(crate) name: &'static str,
     pub(crate) handler: Arc<dyn UpcallHandler>,
     pub(crate) index: Arc<FlowIndex>,
     /// Seed of all hashes.
@@ -62,8 +66,9 @@ pub(crate) struct Shared {
 
 impl Pipeline {
     pub(crate) fn new(id: WorkerId, shared: Shared, statistics: Arc<Statistics>) -> Self {
-        let Shared { handler, index, seed } = shared;
+        let Shared { name, handler, index, seed } = shared;
         Self {
+            datapath: name,
             id,
             lookup: Lookup::new(seed),
             transmit: Transmit::default(),
@@ -285,6 +290,7 @@ impl Pipeline {
     fn upcall(&mut self, view: PacketRef<'_>, packet: usize, policy: CachePolicy) -> bool {
         let start = cpu::cycles();
         let key = self.keys.keys[packet].key().clone();
+        log::miss(self.datapath, &key, self.vlan_limit);
         let answer = self.handler.miss(view, &key);
         let installed = match answer {
             Ok(answer) => {
@@ -315,7 +321,7 @@ impl Pipeline {
     fn install(&mut self, key: FlowKey, mask: FlowMask, actions: Arc<[Action]>) -> u32 {
         let mask = with_required(mask, &key);
         if let Some(number) = self.lookup.find_with(&key, &mask) {
-            self.lookup.set_actions(number, actions);
+            self.set_actions(number, actions);
             return number;
         }
         let ufid = flow_id(&key, &mask);
@@ -335,9 +341,19 @@ impl Pipeline {
 
     /// Adds a flow and returns its number.
     pub(crate) fn insert(&mut self, record: FlowRecord) -> u32 {
+        log::flow(&record, None);
         let record = Arc::new(record);
         self.index.insert((self.id, record.ufid()), Arc::clone(&record));
         self.lookup.insert(record)
+    }
+
+    /// Gives a flow other actions.
+    pub(crate) fn set_actions(&mut self, number: u32, actions: Arc<[Action]>) {
+        if let Some(record) = self.lookup.flows.record(number) {
+            let (record, old) = (Arc::clone(record), record.actions());
+            self.lookup.set_actions(number, actions);
+            log::flow(&record, Some(&old));
+        }
     }
 
     /// Removes a flow.

@@ -1,5 +1,6 @@
 //! The loop of a poll thread.
 
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use netdev::cpu;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
 use tracing::{error, warn};
 
 use super::mailbox::Mailbox;
@@ -19,6 +20,9 @@ use super::worker::Worker;
 const SLEEP_THRESHOLD: usize = 16;
 /// How much longer each idle round sleeps than the one before.
 const SLEEP_STEP: Duration = Duration::from_micros(1);
+
+/// By how many nanoseconds the kernel may prolong a sleep.
+const TIMER_SLACK: Option<NonZeroU64> = NonZeroU64::new(1000);
 
 /// Number of the next poll thread.
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
@@ -40,6 +44,8 @@ pub(crate) fn start(
         if let Some(core) = pinned {
             pin(core);
         }
+        // Where it is refused, sleeps are longer than they need to be.
+        let _ = set_current_timer_slack(TIMER_SLACK);
         while let Err(panic) =
             catch_unwind(AssertUnwindSafe(|| run(&mut worker, &mailbox, &statistics)))
         {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use netdev::packet::{Batch, Drain, FramePool, Packet};
 use netdev::queue::TxQueue;
+use netdev::transmit;
 
 use super::statistics::Counters;
 use crate::datapath::PortNumber;
@@ -157,7 +158,7 @@ impl Port {
         };
         counters.sent.add(waiting.len() as u64);
         counters.sent_batches.add(1);
-        let report = self.queue.send(waiting);
+        let report = transmit::send(&mut *self.queue, waiting);
         for (reason, count) in [
             (DropReason::MtuExceeded, report.mtu_exceeded),
             (DropReason::TransmitFull, report.no_room),
@@ -174,5 +175,98 @@ impl Port {
     fn room_for(&mut self, pool: &Arc<FramePool>) -> &mut Batch {
         self.waiting.take_if(|waiting| !Arc::ptr_eq(waiting.pool(), pool));
         self.waiting.get_or_insert_with(|| Batch::new(pool))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netdev::port::Port as _;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::MemoryPort;
+
+    const PORTS: [PortNumber; 2] = [PortNumber(1), PortNumber(70_000)];
+
+    fn batch(pool: &Arc<FramePool>, first: u8, count: u8) -> Batch {
+        let mut batch = Batch::new(pool);
+        batch.fill(count.into());
+        for (mut packet, number) in batch.iter_mut().zip(first..) {
+            assert!(packet.append(&[number]));
+        }
+        batch
+    }
+
+    proptest! {
+        /// However packets come, from whatever pool, they leave in order, and none stays behind.
+        #[test]
+        fn packets_of_a_port_stay_in_order(
+            steps in prop::collection::vec((0..3u8, 0..2usize, 0..2usize, 1..33u8), 1..40),
+            is_flushed in any::<bool>(),
+        ) {
+            let pools = [FramePool::new(256).unwrap(), FramePool::new(256).unwrap()];
+            let mut ports = [MemoryPort::new("a", 1, false), MemoryPort::new("b", 1, false)];
+            let mut transmit = Transmit::default();
+            for (number, port) in PORTS.into_iter().zip(&mut ports) {
+                transmit.add(number, port.open_tx(0).unwrap());
+            }
+            let (counters, mut drops) = (Counters::default(), Drops::new());
+            let mut expected = [vec![], vec![]];
+            let mut pushed = 0u8;
+            for (kind, port, pool, count) in steps {
+                let mut batch = batch(&pools[pool], 0, count);
+                for mut packet in batch.iter_mut() {
+                    packet.data_mut()[0] = pushed;
+                    expected[port].push(vec![pushed]);
+                    pushed = pushed.wrapping_add(1);
+                }
+                let number = PORTS[port];
+                match kind {
+                    0 => transmit.push_all(number, &mut batch, &counters, &mut drops),
+                    1 => {
+                        let mut drain = batch.drain();
+                        for _ in 0..count {
+                            transmit.push_next(number, &mut drain, &counters, &mut drops);
+                        }
+                    }
+                    _ => {
+                        while let Some(packet) = batch.remove(0) {
+                            transmit.push(number, packet, &counters, &mut drops);
+                        }
+                    }
+                }
+                transmit.flush(is_flushed, &counters, &mut drops);
+            }
+            transmit.flush(true, &counters, &mut drops);
+            prop_assert!(transmit.is_idle());
+            prop_assert_eq!(counters.sent.get(), expected.iter().flatten().count() as u64);
+            for (port, expected) in ports.iter().zip(expected) {
+                prop_assert_eq!(port.take_sent(), expected);
+            }
+            prop_assert_eq!(pools.map(|pool| pool.counts().held), [0, 0]);
+        }
+    }
+
+    #[test]
+    fn packets_wait_for_others_as_long_as_they_may() {
+        let pool = FramePool::new(64).unwrap();
+        let mut port = MemoryPort::new("a", 1, false);
+        let mut transmit = Transmit::default();
+        transmit.add(PortNumber(1), port.open_tx(0).unwrap());
+        transmit.flush_interval = Duration::from_millis(1);
+        let (counters, mut drops) = (Counters::default(), Drops::new());
+        for (now, sent) in [(10, 0), (10, 0), (11, 3), (11, 0), (12, 2)] {
+            transmit.now = Duration::from_millis(now);
+            let mut batch = batch(&pool, 0, 1);
+            transmit.push_all(PortNumber(1), &mut batch, &counters, &mut drops);
+            transmit.flush(false, &counters, &mut drops);
+            assert_eq!(port.take_sent().len(), sent, "at {now} ms");
+        }
+        assert!(transmit.is_idle());
+        let mut batch = batch(&pool, 0, 2);
+        transmit.push_all(PortNumber(9), &mut batch, &counters, &mut drops);
+        transmit.remove(PortNumber(1));
+        assert!(transmit.is_idle());
+        assert_eq!(pool.counts().held, 0);
     }
 }
