@@ -124,8 +124,7 @@ impl UpcallHandler for Upcalls {
         action: &Userspace,
     ) -> Result<Arc<[Action]>, UpcallError> {
         // Translation makes no such action, so it comes from a flow that an operator put there.
-        let length = action.userdata.len();
-        let reason = format!("no use is known for {length} bytes of user data");
+        let reason = format!("no use is known for {:?}", action.userdata);
         Err(UpcallError::Translation { reason })
     }
 }

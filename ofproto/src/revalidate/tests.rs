@@ -233,7 +233,7 @@ impl Setup {
 }
 
 fn outputs(ports: &[u32]) -> Vec<Action> {
-    ports.iter().map(|&port| Action::Output(DatapathPort(port))).collect()
+    ports.iter().map(|&port| Action::Output(port)).collect()
 }
 
 #[test]
@@ -299,9 +299,9 @@ fn other_settings_make_other_flows() {
     // The new mask is wider: the flow may stay, with other actions.
     setup.set_fail_mode(FailMode::Secure);
     setup.run();
-    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 0)]);
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop { reason: 0 }], 0)]);
     assert_eq!(setup.forward(2, &frame(2, 1)), [0; 0]);
-    assert_eq!(setup.flows(), [(1, vec![Action::Drop(0)], 0), (2, vec![Action::Drop(0)], 0)]);
+    assert_eq!(setup.flows(), [(1, vec![Action::Drop { reason: 0 }], 0), (2, vec![Action::Drop { reason: 0 }], 0)]);
     // The new mask is narrower for the flow that was made meanwhile.
     setup.set_fail_mode(FailMode::Standalone);
     setup.run();
@@ -314,7 +314,7 @@ fn other_settings_make_other_flows() {
     assert_eq!(setup.port_of(0, 1), None);
     setup.run();
     let push = Action::PushVlan { tpid: 0x8100, tci: 0x1005 };
-    assert_eq!(setup.flows(), [(1, vec![push, Action::Output(DatapathPort(2))], 0)]);
+    assert_eq!(setup.flows(), [(1, vec![push, Action::Output(2)], 0)]);
 }
 
 /// The number of flows that go at some time after now.

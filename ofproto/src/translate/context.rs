@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use dpif::action::Action;
-use dpif::flow::{FRAG_ANY, FRAG_LATER, Field, FlowKey, FlowMask, MAX_VLANS, TunnelKey, VlanKey};
+use dpif::flow::{
+    FRAG_ANY, FRAG_LATER, Field, FlowKey, FlowMask, FlowText, MAX_VLANS, TunnelKey, VlanKey,
+};
 use netdev::ethernet_address::EthernetAddress;
 use netdev::wire::vlan;
 use tracing::warn;
@@ -213,7 +215,9 @@ impl<'a> Context<'a> {
             warn!(
                 target: "ofproto_dpif_xlate",
                 limited = true,
-                "{text} on bridge {} while processing {:?}", self.switch.name, self.request.key
+                "{text} on bridge {} while processing {}",
+                self.switch.name,
+                FlowText { key: self.request.key, mask: None, verbose: false, names: None, vlan_limit: MAX_VLANS }
             );
         }
     }
@@ -221,8 +225,8 @@ impl<'a> Context<'a> {
     /// The result.
     pub(super) fn finish(mut self) -> Translation {
         if self.error.is_some() || self.actions.is_empty() {
-            let code = self.error.map_or(0, TranslateError::code);
-            self.actions = vec![Action::Drop(code)];
+            let reason = self.error.map_or(0, TranslateError::code);
+            self.actions = vec![Action::Drop { reason }];
         }
         let mut read = self.read;
         if !self.request.key.is_ethernet() {

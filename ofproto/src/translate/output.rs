@@ -20,7 +20,7 @@ impl<'a> Context<'a> {
         match port.attachment {
             Attachment::Datapath(number) => {
                 self.commit_vlans();
-                self.actions.push(Action::Output(number));
+                self.actions.push(Action::Output(number.0));
             }
             Attachment::Patch(_) => {
                 if let Some((switch, in_port)) = self.switches.peer_of(&port.name) {

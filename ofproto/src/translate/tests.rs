@@ -79,7 +79,7 @@ fn sent(actions: &[Action], tags: &[TestTag]) -> Vec<Sent> {
     let mut sent = Vec::new();
     for action in actions {
         match action {
-            Action::Output(port) => sent.push((port.0, tags.clone())),
+            Action::Output(port) => sent.push((*port, tags.clone())),
             Action::PopVlan => {
                 tags.remove(0);
             }
@@ -87,7 +87,7 @@ fn sent(actions: &[Action], tags: &[TestTag]) -> Vec<Sent> {
                 assert_ne!(tci & vlan::CFI, 0);
                 tags.insert(0, (tpid, tci & vlan::VID_MASK, tci >> vlan::PCP_SHIFT));
             }
-            Action::Drop(0) => assert_eq!(actions.len(), 1),
+            Action::Drop { reason: 0 } => assert_eq!(actions.len(), 1),
             other => panic!("{other:?}"),
         }
     }

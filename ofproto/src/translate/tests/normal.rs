@@ -109,7 +109,7 @@ fn a_partial_tag_is_dropped() {
     let switches = Switches::new(vec![switch("br0", ports)]);
     let mut key = key(1, address(1), ALL, &[]);
     key.eth_type.set(Q);
-    assert_eq!(run(&switches, &key, true).actions[..], [Action::Drop(0)]);
+    assert_eq!(run(&switches, &key, true).actions[..], [Action::Drop { reason: 0 }]);
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn reserved_addresses_stay_unless_asked() {
     ];
     for (address_bytes, is_reserved) in cases {
         let key = key(1, address(1), EthernetAddress(address_bytes), &[]);
-        let out = Action::Output(datapath::PortNumber(2));
-        let expected = if is_reserved { Action::Drop(0) } else { out.clone() };
+        let out = Action::Output(2);
+        let expected = if is_reserved { Action::Drop { reason: 0 } } else { out.clone() };
         let actions = |bridge: &SwitchSnapshot| {
             run(&Switches::new(vec![bridge.clone()]), &key, false).actions
         };
@@ -190,7 +190,7 @@ fn a_port_that_is_gone_gets_nothing() {
     let bridge = by_name(&switches)["br0"];
     bridge.mac_table.learn(0, address(9), PortNumber(50));
     let key = key(1, address(1), address(9), &[]);
-    assert_eq!(run(&switches, &key, true).actions[..], [Action::Drop(0)]);
+    assert_eq!(run(&switches, &key, true).actions[..], [Action::Drop { reason: 0 }]);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_secure_switch_drops() {
     let switches = Switches::new(vec![bridge]);
     let key = key(1, address(1), ALL, &[]);
     let translation = run(&switches, &key, true);
-    assert_eq!(translation.actions[..], [Action::Drop(0)]);
+    assert_eq!(translation.actions[..], [Action::Drop { reason: 0 }]);
     assert!(translation.sightings.is_empty());
     // It depends on nothing of the packet but where it came from and what kind it is.
     let mut bits = FlowKey::default();
@@ -227,7 +227,7 @@ fn packets_of_nobody_are_refused() {
     };
     assert_eq!(result(&key), Err(TranslateError::UnknownPort(2)));
     key.in_port.set(1);
-    assert_eq!(result(&key), Ok(vec![Action::Drop(0)].into()));
+    assert_eq!(result(&key), Ok(vec![Action::Drop { reason: 0 }].into()));
     key.recirc_id.set(7);
     assert_eq!(result(&key), Err(TranslateError::NoRecirculation(7)));
 }
@@ -260,7 +260,7 @@ fn patches_lead_to_the_other_switch() {
         ]
     );
     let translation = run(&switches, &reply, true);
-    assert_eq!(translation.actions[..], [Action::Output(datapath::PortNumber(1))]);
+    assert_eq!(translation.actions[..], [Action::Output(1)]);
     let sightings: Vec<_> = translation
         .sightings
         .iter()
