@@ -13,7 +13,7 @@ macro_rules! reasons {
         $(static $static: Counter = Counter::new($counter);)*
 
         /// The counters of all reasons, in their order.
-        pub(crate) static COUNTERS: &[&Counter] = &[$(&$static,)*];
+        pub static COUNTERS: &[&Counter] = &[$(&$static,)*];
     };
 }
 

@@ -6,7 +6,7 @@ mod bucket;
 mod cache;
 mod classifier;
 pub mod datapath;
-pub mod drop;
+mod drop;
 mod execute;
 pub mod flow;
 mod flow_table;
@@ -14,8 +14,12 @@ pub mod pmd;
 mod port_map;
 pub mod upcall;
 
+/// The event counters of this crate.
+pub use drop::COUNTERS as COVERAGE;
+pub use drop::DropReason;
 pub use execute::meter;
 pub use flow_table::{FlowRecord, FlowStatistics, WorkerId};
+
 #[cfg(test)]
 mod testing;
 

@@ -11,9 +11,11 @@ use netdev::packet::{Batch, FramePool, PacketRef};
 use netdev::port::{Port, PortError};
 use netdev::queue::{QueueError, RxQueue, SendReport, TxQueue};
 use netdev::statistics::Statistics;
-use netdev::wire::checksum::{Sum, checksum};
+use netdev::wire::checksum::{Sum, checksum, update16};
 use netdev::wire::ipv4::Ipv4Header;
-use zerocopy::IntoBytes;
+use netdev::wire::ipv6::Ipv6Header;
+use zerocopy::network_endian::U16;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::action::{Action, Userspace};
 use crate::flow::{FlowKey, FlowMask};
@@ -37,7 +39,12 @@ impl MemoryPort {
 
     /// Lets a frame arrive.
     pub(crate) fn arrive(&self, queue: usize, frame: Vec<u8>) {
-        self.received[queue].lock().unwrap().push_back(frame);
+        self.arrive_together(queue, [frame]);
+    }
+
+    /// Lets frames arrive that are received together.
+    pub(crate) fn arrive_together<const N: usize>(&self, queue: usize, frames: [Vec<u8>; N]) {
+        self.received[queue].lock().unwrap().extend(frames);
     }
 
     /// Takes the frames that were sent.
@@ -161,23 +168,23 @@ pub(crate) fn bytes_of(packet: &PacketRef<'_>) -> Vec<u8> {
 
 /// A valid UDP frame over IPv4.
 pub(crate) fn udp(source: u32, destination: u32, ports: [u16; 2], data: &[u8]) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-    let length = 28 + data.len();
-    let mut ip =
-        Ipv4Header { version_length: 0x45, ttl: 64, protocol: 17, ..Ipv4Header::default() };
-    ip.total_length.set(length as u16);
-    ip.source.set(source);
-    ip.destination.set(destination);
-    let sum = checksum(ip.as_bytes());
-    ip.checksum.set(sum);
+    let length = 8 + data.len() as u16;
     let mut transport: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
-    transport.extend((8 + data.len() as u16).to_be_bytes());
+    transport.extend(length.to_be_bytes());
     transport.extend([0, 0]);
     transport.extend(data);
-    let sum = Sum::of_pseudo_ipv4(&ip, 17, transport.len()).add_bytes(&transport).finish();
-    transport[6..8].copy_from_slice(&sum.to_be_bytes());
-    frame.extend(ip.as_bytes());
-    frame.extend(transport);
+    let mut frame = ip(false, 17, transport, 6);
+    let old: [u8; 8] = frame[26..34].try_into().unwrap();
+    let new = [source.to_be_bytes(), destination.to_be_bytes()].concat();
+    frame[26..34].copy_from_slice(&new);
+    for field in [24, 40] {
+        for (old, new) in old.chunks(2).zip(new.chunks(2)) {
+            let half = |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]);
+            let mut sum = U16::new(half(&frame[field..]));
+            update16(&mut sum, half(old), half(new));
+            frame[field..field + 2].copy_from_slice(sum.as_bytes());
+        }
+    }
     frame
 }
 
@@ -225,4 +232,54 @@ impl UpcallHandler for TestHandler {
         self.userspace.lock().unwrap().push((bytes_of(&packet), action.userdata.clone()));
         Ok(self.next.lock().unwrap().clone().into())
     }
+}
+
+/// An Ethernet frame that carries an IP packet with this transport header and data, whose
+/// checksums are right. The checksum of the transport header lies at `field`.
+pub(crate) fn ip(is_ipv6: bool, protocol: u8, mut transport: Vec<u8>, field: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
+    let sum = if is_ipv6 {
+        let mut header = Ipv6Header { next_header: protocol, hop_limit: 64, ..Default::default() };
+        header.flow.set(6 << 28 | 0x12345);
+        header.payload_length.set(transport.len() as u16);
+        header.source = [0x20; 16];
+        header.destination = [0x30; 16];
+        frame.extend([0x86, 0xdd]);
+        frame.extend(header.as_bytes());
+        Sum::of_pseudo_ipv6(&header, protocol, transport.len())
+    } else {
+        let mut header =
+            Ipv4Header { version_length: 0x45, ttl: 64, protocol, ..Ipv4Header::default() };
+        header.total_length.set(20 + transport.len() as u16);
+        header.source.set(0x0a00_0001);
+        header.destination.set(0x0a00_0002);
+        header.checksum.set(checksum(header.as_bytes()));
+        frame.extend([8, 0]);
+        frame.extend(header.as_bytes());
+        Sum::of_pseudo_ipv4(&header, protocol, transport.len())
+    };
+    // ICMP has no pseudo header.
+    let sum = if protocol == 1 { Sum::default() } else { sum };
+    transport[field..field + 2].fill(0);
+    let sum = sum.add_bytes(&transport).finish();
+    transport[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    frame.extend(transport);
+    frame
+}
+
+/// Whether all checksums of a frame that [`ip`] could have made are right.
+pub(crate) fn has_right_checksums(frame: &[u8]) -> bool {
+    let (header, protocol, sum, transport) = if frame[12] == 8 {
+        let header = Ipv4Header::read_from_bytes(&frame[14..34]).unwrap();
+        let transport = &frame[34..];
+        let sum = Sum::of_pseudo_ipv4(&header, header.protocol, transport.len());
+        (checksum(&frame[14..34]), header.protocol, sum, transport)
+    } else {
+        let header = Ipv6Header::read_from_bytes(&frame[14..54]).unwrap();
+        let transport = &frame[54..];
+        let sum = Sum::of_pseudo_ipv6(&header, header.next_header, transport.len());
+        (0, header.next_header, sum, transport)
+    };
+    let sum = if protocol == 1 { Sum::default() } else { sum };
+    header == 0 && sum.add_bytes(transport).finish() == 0
 }

@@ -1,6 +1,7 @@
 //! Ports, packet memory and the kernel: the lowest crate of the switch. It knows no flows, no
 //! OpenFlow and no configuration.
 
+pub mod checksum;
 pub mod clock;
 pub mod coverage;
 pub mod cpu;
@@ -8,6 +9,7 @@ pub mod dummy;
 pub mod errno;
 pub mod ethernet_address;
 pub mod features;
+mod headers;
 pub mod linux;
 pub mod offload;
 pub mod packet;
@@ -16,7 +18,11 @@ pub mod pcap;
 pub mod port;
 pub mod queue;
 pub mod registry;
+#[cfg(test)]
+mod sample;
+mod segmentation;
 pub mod statistics;
+pub mod transmit;
 pub mod wire;
 
 /// The event counters of this crate.

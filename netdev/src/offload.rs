@@ -28,6 +28,8 @@ bitflags! {
         const OUTER_IP_CHECKSUM = 1 << 8;
         /// Fills in the UDP checksum of a tunnel's outer header.
         const OUTER_UDP_CHECKSUM = 1 << 9;
+        /// Cuts large UDP packets into datagrams.
+        const UDP_SEGMENTATION = 1 << 10;
     }
 }
 

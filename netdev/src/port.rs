@@ -119,10 +119,6 @@ pub trait Port: Send {
     /// A number that grows whenever anything observable of the port but its counters changed.
     fn change_sequence(&self) -> u64;
 
-    /// Lets a device that belongs to the switch stay in the kernel when the port is dropped, to be
-    /// taken over by the next process. Other devices are left as they are anyway.
-    fn leave_device_behind(&mut self) {}
-
     /// Number of receive queues, which are numbered from 0.
     fn rx_queues(&self) -> usize {
         0
@@ -156,6 +152,10 @@ pub trait Port: Send {
         let _ = queue;
         Err(self.not_supported("sending"))
     }
+
+    /// Lets a device that belongs to the switch stay in the kernel when the port is dropped, to be
+    /// taken over by the next process. Other devices are left as they are anyway.
+    fn leave_device_behind(&mut self) {}
 
     /// The error of an `operation` (such as `setting the MTU`) that this port type cannot do.
     fn not_supported(&self, operation: &'static str) -> PortError {

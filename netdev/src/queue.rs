@@ -30,7 +30,7 @@ pub trait RxQueue: Send {
 /// Sends packets to one transmit queue.
 pub trait TxQueue: Send {
     /// Sends the packets of `batch` in order and leaves it empty. Never blocks: what cannot be
-    /// sent now is dropped and counted. A VLAN tag beside a frame is sent in front of those in it.
+    /// sent now is dropped and counted.
     fn send(&mut self, batch: &mut Batch) -> SendReport;
 
     /// Work on a packet that the queue does itself. What else a packet needs (a partial checksum

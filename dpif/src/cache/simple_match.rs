@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use netdev::wire::vlan;
+use netdev::packet::PacketRef;
+use netdev::wire::ethernet::ether_type;
+use netdev::wire::{ip_protocol, vlan};
 
 use crate::flow::{FlowKey, FlowMask};
 
@@ -24,6 +26,34 @@ impl SimpleKey {
     pub(crate) fn of(key: &FlowKey) -> Self {
         let [outer, _] = &key.vlans;
         Self { eth_type: key.eth_type.get(), tci: outer.tci.get() & TCI, ip_frag: key.ip_frag }
+    }
+
+    /// The key of a packet that is ordinary, with its TCP flags: untagged, IPv4 without options, not
+    /// a fragment, TCP or UDP. Nothing for others, whose keys take more to find.
+    #[inline]
+    pub(crate) fn of_packet(packet: &PacketRef<'_>) -> Option<(Self, u16)> {
+        let (descriptor, bytes) = (packet.descriptor(), packet.data());
+        let head = bytes.first_chunk::<48>()?;
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let length = usize::from(half(16));
+        let is_ordinary = half(12) == ether_type::IPV4
+            && head[14] == 0x45
+            && half(20) & 0x3fff == 0
+            && (20..=bytes.len() - 14).contains(&length)
+            && packet.len() == bytes.len()
+            && descriptor.l3_type == 0
+            && descriptor.recirc_id == 0
+            && descriptor.vlan().is_none();
+        let flags = match head[23] {
+            ip_protocol::UDP => 0,
+            // A header cut short, or too short, has no flags.
+            ip_protocol::TCP if length >= 40 && head[46] >> 4 >= 5 => half(46) & 0xfff,
+            _ => return None,
+        };
+        let is_whole =
+            length >= 20 + usize::from(head[46] >> 4) * 4 || head[23] != ip_protocol::TCP;
+        let key = Self { eth_type: ether_type::IPV4, tci: 0, ip_frag: 0 };
+        (is_ordinary && is_whole).then_some((key, flags))
     }
 
     /// That part of the key of a flow, if the flow looks at it alone and at all of it.
@@ -86,5 +116,72 @@ impl SimpleMatch {
             }
             None => self.others -= 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netdev::packet::FramePool;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::flow::{PacketKey, extract};
+    use crate::testing::ip;
+
+    proptest! {
+        /// What is ordinary has the simple key and the flags that extraction finds.
+        #[test]
+        fn the_short_way_agrees_with_extraction(
+            is_tcp in any::<bool>(),
+            data in prop::collection::vec(any::<u8>(), 20..40),
+            damage in prop::collection::vec((12..60usize, any::<u8>()), 0..3),
+            cut in 0..80usize,
+        ) {
+            let (protocol, checksum) = if is_tcp { (6, 16) } else { (17, 6) };
+            let mut frame = ip(false, protocol, data, checksum);
+            for (place, byte) in damage {
+                if let Some(damaged) = frame.get_mut(place) {
+                    *damaged = byte;
+                }
+            }
+            frame.truncate(14 + cut);
+            let mut packet = FramePool::new(64).unwrap().packet_with(&frame).unwrap();
+            let quick = SimpleKey::of_packet(&packet.view());
+            let mut key = PacketKey::default();
+            extract(&mut packet.view_mut(), None, 2, &mut key);
+            if let Some((simple, flags)) = quick {
+                prop_assert_eq!(simple, SimpleKey::of(key.key()));
+                prop_assert_eq!(flags, key.key().tcp_flags.get());
+            }
+        }
+    }
+
+    #[test]
+    fn one_flow_that_looks_at_more_turns_it_off() {
+        let mut bits = FlowKey::default();
+        bits.in_port.set(u32::MAX);
+        bits.recirc_id.set(u32::MAX);
+        bits.eth_type.set(u16::MAX);
+        bits.vlans[0].tci.set(TCI);
+        let mut key = FlowKey::default();
+        key.eth_type.set(ether_type::ARP);
+        let simple_mask = FlowMask::new(bits.clone());
+        let mut simple = SimpleMatch::default();
+        assert!(!simple.is_on());
+        simple.insert(&key, &simple_mask, 5);
+        assert!(simple.is_on());
+        assert_eq!(simple.find(SimpleKey::of(&key)), Some(5));
+        bits.ip_proto = 1;
+        let other_mask = FlowMask::new(bits);
+        simple.insert(&key, &other_mask, 6);
+        assert!(!simple.is_on());
+        simple.remove(&key, &other_mask);
+        assert!(simple.is_on());
+        simple.remove(&key, &simple_mask);
+        assert!(!simple.is_on());
+        // Fragments of IP packets are looked at apart.
+        key.eth_type.set(ether_type::IPV4);
+        simple.insert(&key, &simple_mask, 7);
+        assert!(!simple.is_on());
     }
 }

@@ -49,9 +49,8 @@ impl Table {
     /// The first flow with this hash that `verify` accepts.
     #[inline]
     fn find(&self, hash: u32, mut verify: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut at = hash as usize;
-        for _ in 0..self.0.len() {
-            let bucket = self.0.get(at & self.mask())?;
+        for step in 0..self.0.len() {
+            let bucket = self.0.get((hash as usize).wrapping_add(step) & self.mask())?;
             let mut matches = bucket.matches(hash);
             while matches != 0 {
                 let flow = bucket.flow(matches.trailing_zeros());
@@ -63,7 +62,6 @@ impl Table {
             if !bucket.is_full() {
                 return None;
             }
-            at += 1;
         }
         None
     }
@@ -78,17 +76,16 @@ impl Table {
 
     /// Bucket and slot of a flow.
     fn position(&self, hash: u32, flow: u32) -> Option<(usize, usize)> {
-        let mut at = hash as usize;
-        for _ in 0..self.0.len() {
-            let bucket = self.0.get(at & self.mask())?;
+        for step in 0..self.0.len() {
+            let at = (hash as usize).wrapping_add(step) & self.mask();
+            let bucket = self.0.get(at)?;
             let slots = bucket.tags.iter().zip(&bucket.flows);
             if let Some(slot) = slots.clone().position(|slot| slot == (&hash, &flow)) {
-                return Some((at & self.mask(), slot));
+                return Some((at, slot));
             }
             if !bucket.is_full() {
                 return None;
             }
-            at += 1;
         }
         None
     }
@@ -232,6 +229,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn finds_what_a_set_holds(
             operations in prop::collection::vec((any::<bool>(), 1..600u32), 1..1500),

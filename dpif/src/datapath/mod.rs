@@ -30,8 +30,8 @@ use crate::upcall::UpcallHandler;
 pub use flows::{FlowError, FlowPut, PutMode};
 use numbers::PortNumbers;
 pub use numbers::{DatapathError, DatapathType, PortNumber};
-use reconfigure::PortState;
 pub use reconfigure::ReconfigureError;
+use reconfigure::{PlacementInput, PortState};
 use threads::{MainThread, PollThread};
 pub use threads::{QueueStatus, ThreadStatus};
 
@@ -88,6 +88,13 @@ impl Default for PmdSettings {
     }
 }
 
+impl PmdSettings {
+    /// Longest sleep of the poll thread on a core, in microseconds.
+    fn max_sleep_of(&self, core: u32) -> u32 {
+        self.core_sleeps.get(&core).copied().unwrap_or(self.max_sleep)
+    }
+}
+
 /// Settings of a port that concern the datapath (`Interface.other_config`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSettings {
@@ -135,6 +142,10 @@ pub struct Datapath {
     main: MainThread,
     threads: BTreeMap<Core, PollThread>,
     settings: PmdSettings,
+    /// Longest sleep of poll threads without a setting of their own, as it was last logged.
+    default_sleep: u32,
+    /// From what the queues were last placed.
+    placed: Option<PlacementInput>,
     knobs: Knobs,
     meters: BTreeMap<u32, Arc<Meter>>,
 }
@@ -156,6 +167,8 @@ impl Datapath {
             pools: BTreeMap::new(),
             threads: BTreeMap::new(),
             settings: PmdSettings::default(),
+            default_sleep: 0,
+            placed: None,
             knobs: Knobs::default(),
             meters: BTreeMap::new(),
         }

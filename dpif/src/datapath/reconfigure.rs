@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use netdev::packet::PoolError;
 use netdev::port::{Port, PortError};
@@ -14,10 +15,10 @@ use tracing::{info, warn};
 use super::threads::PollThread;
 use super::{Datapath, PmdSettings, PortNumber, PortSettings};
 use crate::flow_table::WorkerId;
-use crate::pmd::assign::{Core, Queue, assign};
+use crate::pmd::assign::{Algorithm, Core, Queue, assign};
 use crate::pmd::mailbox::Mailbox;
 use crate::pmd::pipeline::Pipeline;
-use crate::pmd::statistics::{LOAD_INTERVALS, Load, Statistics};
+use crate::pmd::statistics::{LOAD_INTERVALS, Load, Statistics, ThreadLoad};
 use crate::pmd::thread;
 use crate::pmd::worker::{Receive, Worker};
 
@@ -30,6 +31,22 @@ pub(super) struct PortState {
     pub(super) queues: Vec<QueueState>,
     /// Threads that can send to it.
     senders: BTreeSet<WorkerId>,
+}
+
+impl PortState {
+    /// Whether every queue of the port that is open has a thread.
+    fn is_placed(&self) -> bool {
+        self.queues.iter().all(|queue| queue.idle.is_none())
+    }
+}
+
+/// What placing queues depends on, but for their load.
+#[derive(PartialEq)]
+pub(super) struct PlacementInput {
+    queues: Vec<Queue>,
+    cores: Vec<Core>,
+    algorithm: Algorithm,
+    isolate: bool,
 }
 
 /// A receive queue.
@@ -229,12 +246,12 @@ impl Datapath {
 
     fn start_thread(&self, core: Core) -> Result<PollThread, std::io::Error> {
         let statistics = Arc::new(Statistics::new());
-        let busy = Arc::new(Load::default());
+        let load = Arc::new(ThreadLoad::default());
         let id = WorkerId::Core(core.core);
         let mut pipeline = Pipeline::new(id, self.shared.clone(), Arc::clone(&statistics));
         let meters = self.meters.iter().map(|(&number, meter)| (number, Arc::clone(meter)));
         pipeline.meters.extend(meters);
-        let mut worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&busy));
+        let mut worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&load));
         worker.set_knobs(self.knobs);
         let mailbox = Arc::new(Mailbox::new().map_err(std::io::Error::from)?);
         let used: BTreeSet<usize> = self.threads.values().map(|thread| thread.tx_queue).collect();
@@ -248,7 +265,18 @@ impl Datapath {
             Arc::clone(&mailbox),
             Arc::clone(&statistics),
         )?;
-        Ok(PollThread { mailbox, statistics, busy, is_isolated: false, tx_queue, handle })
+        let max_sleep = self.settings.max_sleep_of(core.core);
+        worker_sleeps(&mailbox, max_sleep);
+        log_sleep(core, max_sleep);
+        Ok(PollThread {
+            mailbox,
+            statistics,
+            load,
+            is_isolated: false,
+            max_sleep,
+            tx_queue,
+            handle,
+        })
     }
 
     /// Ends a poll thread. Its queues wait for another.
@@ -275,9 +303,24 @@ impl Datapath {
 
     /// Tells each poll thread how long it may sleep.
     fn set_sleeps(&mut self) {
-        for (&core, thread) in &self.threads {
-            let sleep = std::time::Duration::from_micros(self.max_sleep(core).into());
-            let _ = thread.mailbox.run(move |worker| worker.max_sleep = sleep);
+        let settings = &self.settings;
+        let changed = self.threads.iter_mut().filter_map(|(core, thread)| {
+            let max_sleep = settings.max_sleep_of(core.core);
+            (thread.max_sleep != max_sleep).then_some((thread, max_sleep))
+        });
+        let mut is_changed = false;
+        for (thread, max_sleep) in changed {
+            thread.max_sleep = max_sleep;
+            worker_sleeps(&thread.mailbox, max_sleep);
+            is_changed = true;
+        }
+        if is_changed || self.default_sleep != self.settings.max_sleep {
+            self.default_sleep = self.settings.max_sleep;
+            info!(
+                target: "dpif_netdev",
+                "Default PMD thread max sleep: {:4} us.", self.default_sleep
+            );
+            self.threads.iter().for_each(|(&core, thread)| log_sleep(core, thread.max_sleep));
         }
     }
 
@@ -300,9 +343,29 @@ impl Datapath {
         }
     }
 
-    /// Places all queues anew and moves those that belong elsewhere.
+    /// Deals all receive queues out anew, by the load that they have by now.
+    pub fn rebalance(&mut self) {
+        self.placed = None;
+        self.move_queues();
+    }
+
+    /// Places queues and moves those that belong elsewhere. Where nothing changed that the
+    /// placement follows from, but the load, all stay where they are.
     fn move_queues(&mut self) {
-        let owners = self.place_queues();
+        let polled = self.polled_queues();
+        let without_load = polled.iter().map(|queue| Queue { cycles: 0, ..queue.clone() });
+        let input = PlacementInput {
+            queues: without_load.collect(),
+            cores: self.threads.keys().copied().collect(),
+            algorithm: self.settings.algorithm,
+            isolate: self.settings.isolate,
+        };
+        let is_complete = self.ports.values().all(PortState::is_placed);
+        if is_complete && self.placed.as_ref() == Some(&input) {
+            return;
+        }
+        let owners = self.place_queues(&polled, &input);
+        self.placed = Some(input);
         self.take_queues(|number, queue, owner| owners.get(&(number, queue)) != Some(&owner));
         for ((number, queue), owner) in owners {
             let state = self.ports.get_mut(&number).and_then(|port| port.queues.get_mut(queue));
@@ -317,30 +380,30 @@ impl Datapath {
         }
     }
 
-    /// The thread that each queue belongs to.
-    fn place_queues(&mut self) -> BTreeMap<(PortNumber, usize), WorkerId> {
-        let mut owners = BTreeMap::new();
-        let mut polled = vec![];
-        for (&port, state) in &self.ports {
+    /// The queues that need poll threads.
+    fn polled_queues(&self) -> Vec<Queue> {
+        let ports = self.ports.iter().filter(|(_, state)| state.needs_pmd);
+        let queues = ports.flat_map(|(&port, state)| {
             let settings = self.port_settings.get(&port);
-            for (number, queue) in state.queues.iter().enumerate() {
-                if !state.needs_pmd {
-                    owners.insert((port, number), WorkerId::Main);
-                    continue;
-                }
-                polled.push(Queue {
-                    port,
-                    name: state.name.clone(),
-                    queue: number,
-                    numa: state.numa,
-                    pinned: settings.and_then(|settings| settings.affinity.get(&number).copied()),
-                    cycles: queue.load.cycles(LOAD_INTERVALS),
-                });
-            }
-        }
-        let cores: Vec<Core> = self.threads.keys().copied().collect();
-        let PmdSettings { algorithm, isolate, .. } = self.settings;
-        let placement = assign(&polled, &cores, algorithm, isolate);
+            state.queues.iter().enumerate().map(move |(queue, queue_state)| Queue {
+                port,
+                name: state.name.clone(),
+                queue,
+                numa: state.numa,
+                pinned: settings.and_then(|settings| settings.affinity.get(&queue).copied()),
+                cycles: queue_state.load.cycles(LOAD_INTERVALS),
+            })
+        });
+        queues.collect()
+    }
+
+    /// The thread that each queue belongs to.
+    fn place_queues(
+        &mut self,
+        polled: &[Queue],
+        input: &PlacementInput,
+    ) -> BTreeMap<(PortNumber, usize), WorkerId> {
+        let placement = assign(polled, &input.cores, input.algorithm, input.isolate);
         for note in &placement.notes {
             if note.is_warning() {
                 warn!(target: "dpif_netdev", "{note}");
@@ -351,18 +414,20 @@ impl Datapath {
         for (core, thread) in &mut self.threads {
             thread.is_isolated = placement.isolated.contains(core);
         }
-        for (queue, core) in polled.iter().zip(&placement.cores) {
-            if let Some(core) = core {
-                owners.insert((queue.port, queue.queue), WorkerId::Core(core.core));
-            }
-        }
-        owners
+        let polled = polled.iter().zip(&placement.cores).filter_map(|(queue, core)| {
+            Some(((queue.port, queue.queue), WorkerId::Core((*core)?.core)))
+        });
+        let others = self.ports.iter().filter(|(_, state)| !state.needs_pmd);
+        let others = others.flat_map(|(&port, state)| {
+            (0..state.queues.len()).map(move |queue| ((port, queue), WorkerId::Main))
+        });
+        polled.chain(others).collect()
     }
 
     /// Lets every thread send to a port.
     fn open_senders(&mut self, number: PortNumber, port: &mut dyn Port) -> Result<(), PortError> {
-        let threads = self.threads.iter();
-        let threads = threads.map(|(core, thread)| (WorkerId::Core(core.core), thread.tx_queue));
+        let threads =
+            self.threads.iter().map(|(core, thread)| (WorkerId::Core(core.core), thread.tx_queue));
         let senders: Vec<_> = threads.chain([(WorkerId::Main, 0)]).collect();
         for (id, tx_queue) in senders {
             let Some(state) = self.ports.get(&number) else { return Ok(()) };
@@ -379,6 +444,19 @@ impl Datapath {
         }
         Ok(())
     }
+}
+
+fn worker_sleeps(mailbox: &Mailbox<Worker>, max_sleep: u32) {
+    let max_sleep = Duration::from_micros(max_sleep.into());
+    // A thread that has ended sleeps for good.
+    let _ = mailbox.run(move |worker| worker.max_sleep = max_sleep);
+}
+
+fn log_sleep(Core { numa, core }: Core, max_sleep: u32) {
+    info!(
+        target: "dpif_netdev",
+        "PMD thread on numa_id: {numa}, core id: {core:2}, max sleep: {max_sleep:4} us."
+    );
 }
 
 impl Drop for Datapath {

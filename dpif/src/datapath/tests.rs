@@ -272,8 +272,8 @@ fn a_thread_that_fails_starts_again() {
     setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"first"));
     setup.wait();
     setup.datapath.flush_flows();
-    setup.ports[0].arrive(0, udp(1, 0xbad, [3, 4], b"fatal"));
-    setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"lost with it"));
+    let lost = [udp(1, 0xbad, [3, 4], b"fatal"), udp(1, 2, [3, 4], b"lost with it")];
+    setup.ports[0].arrive_together(0, lost);
     setup.wait();
     setup.ports[0].arrive(0, udp(1, 2, [3, 4], b"last"));
     setup.wait();
@@ -406,7 +406,7 @@ proptest! {
             let group = (key.ipv4_dst.get() & bits) >> (32 - prefix);
             let mut wanted = mask(&[Field::InPort, Field::EthType]);
             wanted.ipv4_dst.set(bits);
-            let port = if group % 3 == 0 {
+            let port = if group.is_multiple_of(3) {
                 wanted.tp_dst.set(u16::MAX);
                 2 + u32::from(key.tp_dst.get() & 1)
             } else {

@@ -13,22 +13,24 @@ use crate::flow_table::WorkerId;
 use crate::pmd::assign::Core;
 use crate::pmd::mailbox::Mailbox;
 use crate::pmd::pipeline::{Pipeline, Shared};
-use crate::pmd::statistics::{Load, Snapshot, Statistics};
+use crate::pmd::statistics::{Load, Snapshot, Statistics, ThreadLoad};
 use crate::pmd::worker::Worker;
 
 /// The controlling thread's own worker.
 pub(super) struct MainThread {
     pub(super) worker: Worker,
     pub(super) statistics: Arc<Statistics>,
-    busy: Arc<Load>,
+    load: Arc<ThreadLoad>,
 }
 
 /// A poll thread.
 pub(super) struct PollThread {
     pub(super) mailbox: Arc<Mailbox<Worker>>,
     pub(super) statistics: Arc<Statistics>,
-    pub(super) busy: Arc<Load>,
+    pub(super) load: Arc<ThreadLoad>,
     pub(super) is_isolated: bool,
+    /// Longest sleep, in microseconds.
+    pub(super) max_sleep: u32,
     /// Transmit queue of each port that it uses.
     pub(super) tx_queue: usize,
     pub(super) handle: JoinHandle<()>,
@@ -37,10 +39,10 @@ pub(super) struct PollThread {
 impl MainThread {
     pub(super) fn new(shared: Shared) -> Self {
         let statistics = Arc::new(Statistics::new());
-        let busy = Arc::new(Load::default());
+        let load = Arc::new(ThreadLoad::default());
         let pipeline = Pipeline::new(WorkerId::Main, shared, Arc::clone(&statistics));
-        let worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&busy));
-        Self { worker, statistics, busy }
+        let worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&load));
+        Self { worker, statistics, load }
     }
 
     pub(super) fn poll(&mut self) -> usize {
@@ -79,8 +81,8 @@ pub struct ThreadStatus {
     pub max_sleep: u32,
     /// Its receive queues, by port and number.
     pub queues: Vec<QueueStatus>,
-    /// Cycles that it was busy, past intervals, but for the work on its queues.
-    pub overhead: Arc<Load>,
+    /// What it did with its time, in past intervals.
+    pub load: Arc<ThreadLoad>,
 }
 
 /// A receive queue.
@@ -108,9 +110,9 @@ impl Datapath {
                 counters,
                 elapsed,
                 is_isolated: thread.is_isolated,
-                max_sleep: self.max_sleep(core),
+                max_sleep: thread.max_sleep,
                 queues: self.queue_status(id),
-                overhead: Arc::clone(&thread.busy),
+                load: Arc::clone(&thread.load),
             }
         });
         let (counters, elapsed) = self.main.statistics.snapshot();
@@ -122,7 +124,7 @@ impl Datapath {
             is_isolated: false,
             max_sleep: 0,
             queues: self.queue_status(WorkerId::Main),
-            overhead: Arc::clone(&self.main.busy),
+            load: Arc::clone(&self.main.load),
         };
         polling.chain([main]).collect()
     }
@@ -144,10 +146,5 @@ impl Datapath {
     pub fn clear_statistics(&self) {
         self.main.statistics.clear();
         self.threads.values().for_each(|thread| thread.statistics.clear());
-    }
-
-    /// Longest sleep of the poll thread on a core, in microseconds.
-    pub(super) fn max_sleep(&self, core: Core) -> u32 {
-        self.settings.core_sleeps.get(&core.core).copied().unwrap_or(self.settings.max_sleep)
     }
 }

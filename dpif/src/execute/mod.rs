@@ -119,10 +119,10 @@ impl Executor<'_> {
             Action::Output(port) => self.output(*port, packet),
             Action::Userspace(userspace) => self.userspace(packet, userspace),
             Action::Recirculate(id) => self.recirculate(packet, *id),
-            Action::Sample { probability, actions } => {
-                if *probability == u32::MAX || self.random.next() < *probability {
-                    self.run(packet, actions);
-                }
+            Action::Sample { probability, actions }
+                if *probability == u32::MAX || self.random.next() < *probability =>
+            {
+                self.run(packet, actions);
             }
             Action::Clone(actions) => self.run(packet, actions),
             Action::CheckPacketLength { length, greater, less_or_equal } => {
@@ -271,3 +271,6 @@ fn symmetric(key: &FlowKey) -> FlowKey {
     both.tp_dst.set(0);
     both
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,19 +65,25 @@ pub(super) fn pop_vlan(packet: &mut PacketMut<'_>) -> Option<()> {
     close_gap(packet, ADDRESSES, size_of::<VlanHeader>())
 }
 
-/// Offset of what follows the tags of an Ethernet frame, where MPLS labels are.
-pub(super) fn label_offset(packet: &PacketMut<'_>) -> Option<usize> {
-    if packet.view().descriptor().l3_type != 0 {
-        return Some(0);
+/// Offset and Ethertype of what follows the tags of an Ethernet frame, where MPLS labels are.
+fn behind_tags(packet: &PacketMut<'_>) -> Option<(usize, u16)> {
+    match packet.view().descriptor().l3_type {
+        0 => {}
+        eth_type => return Some((0, eth_type)),
     }
     let mut at = ADDRESSES;
     loop {
-        let found: U16 = read(packet.view(), at)?;
-        match is_tag(found.get()) {
+        let found = read::<U16>(packet.view(), at)?.get();
+        match is_tag(found) {
             true => at += size_of::<VlanHeader>(),
-            false => return Some(at + size_of::<U16>()),
+            false => return Some((at + size_of::<U16>(), found)),
         }
     }
+}
+
+/// Offset of the outermost MPLS label.
+pub(super) fn label_offset(packet: &PacketMut<'_>) -> Option<usize> {
+    behind_tags(packet).filter(|(_, eth_type)| is_mpls(*eth_type)).map(|(at, _)| at)
 }
 
 fn set_eth_type(packet: &mut PacketMut<'_>, label: usize, eth_type: u16) -> Option<()> {
@@ -93,7 +99,7 @@ pub(super) fn push_mpls(packet: &mut PacketMut<'_>, entry: u32, eth_type: u16) -
     if !is_mpls(eth_type) {
         return Some(());
     }
-    let label = label_offset(packet)?;
+    let (label, _) = behind_tags(packet)?;
     open_gap(packet, label, size_of::<MplsEntry>())?;
     packet.write(label, MplsEntry(U32::new(entry)).as_bytes()).then_some(())?;
     set_eth_type(packet, label, eth_type)
@@ -101,14 +107,7 @@ pub(super) fn push_mpls(packet: &mut PacketMut<'_>, entry: u32, eth_type: u16) -
 
 /// Takes the outermost label off.
 pub(super) fn pop_mpls(packet: &mut PacketMut<'_>, eth_type: u16) -> Option<()> {
-    let label = label_offset(packet)?;
-    let inner = match label.checked_sub(size_of::<U16>()) {
-        Some(at) => read::<U16>(packet.view(), at)?.get(),
-        None => packet.view().descriptor().l3_type,
-    };
-    if !is_mpls(inner) {
-        return Some(());
-    }
+    let Some(label) = label_offset(packet) else { return Some(()) };
     // A whole frame in a packet of its own starts with Ethernet.
     let eth_type = if label == 0 && eth_type == ether_type::TEB { 0 } else { eth_type };
     set_eth_type(packet, label, eth_type)?;

@@ -11,7 +11,7 @@ use netdev::wire::icmpv6::{Icmpv6Header, LinkAddressOption, SOURCE_LINK_ADDRESS}
 use netdev::wire::ip_protocol::{ICMP, ICMPV6, SCTP, TCP, UDP};
 use netdev::wire::ipv4::Ipv4Header;
 use netdev::wire::ipv6::{Ipv6Header, LABEL_MASK};
-use netdev::wire::mpls::{MplsEntry, is_mpls};
+use netdev::wire::mpls::MplsEntry;
 use netdev::wire::nsh::{MD_TYPE1, NshHeader};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
@@ -21,7 +21,7 @@ use super::header::{Masked, edit, mask_bytes, read};
 use crate::flow::{FRAG_LATER, FlowKey};
 
 /// Overwrites the bits of `packet` that are 1 in `mask` by those of `new`. `key` is the key of the
-/// packet, extracted just now, and `label` the offset of its MPLS labels, if it has some. `None`
+/// packet, extracted just now, and `label` the offset of its outermost MPLS label, if it has one. `None`
 /// when a header is cut short.
 pub(super) fn set(
     packet: &mut PacketMut<'_>,
@@ -36,7 +36,6 @@ pub(super) fn set(
     }
     if let Some(label) = label
         && mask.mpls[0].get() != 0
-        && is_mpls(key.eth_type.get())
     {
         edit(packet, label, |MplsEntry(entry)| {
             entry.set(entry.get().masked(new.mpls[0].get(), mask.mpls[0].get()));

@@ -17,39 +17,35 @@ const SECRET: Line = [
     0x3f84_d5b5_b547_0917,
 ];
 
-/// A hash over lines of a key. Each word has a lane of its own, in which it is multiplied half by
-/// half, so that a line takes a few vector instructions; the lanes meet at the end.
+/// A hash over lines of a key: products of pairs of words, which need not wait for one another.
 pub(super) struct Hasher {
-    lanes: Line,
+    mixed: u64,
     seed: u64,
 }
 
 impl Hasher {
     #[inline]
     pub(super) fn new(seed: u64) -> Self {
-        Self { lanes: SECRET, seed }
+        Self { mixed: seed ^ SECRET[0], seed }
     }
 
     /// Adds line number `index`.
     #[inline]
     pub(super) fn add(&mut self, index: usize, line: &Line) {
+        // Lines and pairs of words trade no places: each has secrets of its own.
         let seed = self.seed.wrapping_add(index as u64).wrapping_mul(SECRET[1]);
-        for lane in 0..LINE_WORDS {
-            let word = line[lane] ^ SECRET[LINE_WORDS - 1 - lane] ^ seed;
-            self.lanes[lane] = self.lanes[lane]
-                .wrapping_add((word & 0xffff_ffff).wrapping_mul(word >> 32))
-                .wrapping_add(line[lane].rotate_left(32));
-        }
+        let product = |pair: usize| {
+            let (low, high) = (2 * pair, 2 * pair + 1);
+            fold(line[low] ^ SECRET[low] ^ seed, line[high] ^ SECRET[high])
+        };
+        let halves =
+            (product(0) ^ product(1).rotate_left(17), product(2) ^ product(3).rotate_left(17));
+        self.mixed = self.mixed.rotate_left(29) ^ fold(halves.0 ^ SECRET[3], halves.1 ^ seed);
     }
 
     #[inline]
     pub(super) fn finish(self) -> u32 {
-        let (pairs, _) = self.lanes.as_chunks::<2>();
-        let mut mixed = self.seed;
-        for ([low, high], secret) in pairs.iter().zip(SECRET) {
-            mixed = fold(mixed ^ low ^ secret, high ^ secret.rotate_left(29));
-        }
-        let mixed = fold(mixed, SECRET[2]);
+        let mixed = fold(self.mixed ^ SECRET[2], self.seed ^ SECRET[5]);
         (mixed ^ mixed >> 32) as u32
     }
 }

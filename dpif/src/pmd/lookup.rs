@@ -35,7 +35,9 @@ struct InPort {
 /// Keys of a batch and what is found for them. Places behind the batch hold what was there before.
 pub(crate) struct Keys {
     pub(crate) keys: Box<[PacketKey; BATCH_SIZE]>,
+    /// Hashes of the packets, if they were computed because their port uses the caches.
     pub(crate) hashes: [u32; BATCH_SIZE],
+    pub(crate) is_hashed: bool,
     pub(crate) flows: [u32; BATCH_SIZE],
 }
 
@@ -44,6 +46,7 @@ impl Keys {
         Self {
             keys: Box::new(std::array::from_fn(|_| PacketKey::default())),
             hashes: [0; BATCH_SIZE],
+            is_hashed: false,
             flows: [0; BATCH_SIZE],
         }
     }
@@ -97,11 +100,8 @@ impl Lookup {
             return missing;
         }
 
-        // Behind one subtable a cache costs more than it saves.
-        let is_cached =
-            in_port.classifier.subtables() > 1 || policy.exact_one_in == 1 || policy.signature;
         let mut missing = wanted;
-        if is_cached {
+        if keys.is_hashed {
             missing = self.find_cached(keys, wanted, policy, counters);
             self.cache.weigh(wanted.count_ones());
         }
@@ -109,11 +109,11 @@ impl Lookup {
             return 0;
         }
         let Some(in_port) = self.ports.get_mut(port) else { return missing };
-        let Keys { keys, hashes, flows } = keys;
+        let Keys { keys, hashes, flows, is_hashed } = keys;
         let (hits, visited) = in_port.classifier.find(&self.flows, self.seed, keys, missing, flows);
         counters.megaflow_hits.add(u64::from(hits.count_ones()));
         counters.subtables_visited.add(visited);
-        if is_cached {
+        if *is_hashed {
             for packet in bits(hits) {
                 let is_exact = enters(&mut self.random, policy);
                 self.cache.insert(hashes[packet], flows[packet], is_exact);
@@ -130,7 +130,7 @@ impl Lookup {
         policy: CachePolicy,
         counters: &Counters,
     ) -> u32 {
-        let Keys { keys, hashes, flows } = keys;
+        let Keys { keys, hashes, flows, .. } = keys;
         for packet in bits(wanted) {
             self.cache.prefetch(hashes[packet]);
         }
@@ -164,6 +164,18 @@ impl Lookup {
             counters.subtables_visited.add(others);
         }
         wanted & !hits
+    }
+
+    /// Whether packets of a port go through the caches. Behind one subtable these cost more than
+    /// they save.
+    pub(crate) fn is_cached(&self, port: PortNumber, policy: CachePolicy) -> bool {
+        let subtables = self.ports.get(port).map_or(0, |in_port| in_port.classifier.subtables());
+        subtables > 1 || policy.exact_one_in == 1 || policy.signature
+    }
+
+    /// Simple match for packets of a port, if that is all it takes.
+    pub(crate) fn simple(&self, port: PortNumber) -> Option<&SimpleMatch> {
+        self.ports.get(port).map(|in_port| &in_port.simple).filter(|simple| simple.is_on())
     }
 
     /// Finds the flow of one packet in the classifier alone.

@@ -92,9 +92,6 @@ impl<W> Mailbox<W> {
         let work = queue.work.pop_front();
         self.has_work.store(!queue.work.is_empty(), Ordering::Relaxed);
         drop(queue);
-        if work.is_none() {
-            return None;
-        }
         self.room.notify_one();
         work
     }

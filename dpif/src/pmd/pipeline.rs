@@ -13,6 +13,7 @@ use super::lookup::{CachePolicy, Keys, Lookup};
 use super::statistics::{Counters, Statistics};
 use super::transmit::Transmit;
 use crate::action::Action;
+use crate::cache::simple_match::SimpleKey;
 use crate::classifier::bits;
 use crate::datapath::PortNumber;
 use crate::drop::{DropReason, Drops};
@@ -128,22 +129,77 @@ impl Pipeline {
             0 => return,
             count => u32::MAX >> (BATCH_SIZE - count),
         };
-        self.extract(batch, depth);
+        if depth == 0 && self.forward_simple(batch) {
+            return;
+        }
+        self.extract(batch, policy, depth);
         let missing = self.find(all, policy, depth);
         if missing == 0 && self.forward_together(batch) {
             return;
         }
         self.answer(batch, missing, policy);
-        self.count(batch);
-        self.act(batch, depth);
+        match self.count(batch) {
+            Some(port) => {
+                let counters = self.statistics.counters();
+                self.transmit.push_all(port, batch, counters, &mut self.drops);
+            }
+            None => self.act(batch, depth),
+        }
     }
 
-    /// Extracts the keys of a batch, and their hashes.
-    fn extract(&mut self, batch: &mut Batch, depth: u32) {
-        let Keys { keys, hashes, .. } = &mut self.keys;
-        for (mut packet, key) in batch.iter_mut().zip(keys.iter_mut()) {
+    /// Forwards received packets by simple match, without extracting keys; false, and nothing
+    /// happens, unless each of them is ordinary and has a flow that sends it to one port.
+    fn forward_simple(&mut self, batch: &mut Batch) -> bool {
+        let Some(first) = batch.get(0) else { return false };
+        let port = PortNumber(first.descriptor().in_port);
+        let Some(simple) = self.lookup.simple(port) else { return false };
+        let mut seen = [(0, 0); BATCH_SIZE];
+        let (mut last, mut same_port) = (None, None);
+        for (place, packet) in batch.iter().enumerate() {
+            let Some((key, tcp_flags)) = SimpleKey::of_packet(&packet) else { return false };
+            // It is in one frame.
+            seen[place % BATCH_SIZE] = (packet.data().len() as u64, tcp_flags);
+            let known = last.filter(|(other, _)| *other == key).map(|(_, flow)| flow);
+            let Some(flow) = known.or_else(|| simple.find(key)) else { return false };
+            if known.is_none() {
+                let Some((Plan::Output(out), _)) = self.lookup.flows.hit(flow) else {
+                    return false;
+                };
+                if same_port.is_some_and(|port| port != *out) {
+                    return false;
+                }
+                same_port = Some(*out);
+                last = Some((key, flow));
+            }
+            self.keys.flows[place % BATCH_SIZE] = flow;
+        }
+        let Some(port) = same_port else { return false };
+        for (&flow, (bytes, flags)) in self.keys.flows.iter().zip(seen).take(batch.len()) {
+            if let Some((_, record)) = self.lookup.flows.hit(flow) {
+                record.count(1, bytes, flags, self.now);
+            }
+        }
+        let counters = self.statistics.counters();
+        counters.simple_hits.add(batch.len() as u64);
+        self.transmit.push_all(port, batch, counters, &mut self.drops);
+        true
+    }
+
+    /// Extracts the keys of a batch, and their hashes if need be.
+    fn extract(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
+        for (mut packet, key) in batch.iter_mut().zip(self.keys.keys.iter_mut()) {
             extract(&mut packet, None, self.vlan_limit, key);
         }
+        let port = PortNumber(self.keys.keys[0].key().in_port.get());
+        self.keys.is_hashed = depth > 0 || self.lookup.is_cached(port, policy);
+        if self.keys.is_hashed {
+            self.hash(batch, depth);
+        }
+    }
+
+    /// Computes the hashes of a batch, as far as devices have not.
+    fn hash(&mut self, batch: &mut Batch, depth: u32) {
+        let Keys { keys, hashes, .. } = &mut self.keys;
         for ((mut packet, key), hash) in batch.iter_mut().zip(keys.iter()).zip(hashes) {
             let descriptor = packet.descriptor_mut();
             *hash = descriptor.rss_hash().unwrap_or_else(|| {
@@ -215,7 +271,7 @@ impl Pipeline {
                 self.keys.flows[packet] = flow;
                 self.counters().megaflow_hits.add(1);
                 self.counters().subtables_visited.add(1);
-                self.lookup.remember(self.keys.hashes[packet], flow, policy);
+                self.remember(packet, flow, policy);
                 continue;
             }
             self.keys.flows[packet] = 0;
@@ -242,10 +298,17 @@ impl Pipeline {
             }
         };
         if let Some(flow) = installed {
-            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+            self.remember(packet, flow, policy);
         }
         self.counters().upcall_cycles.add(cpu::cycles().wrapping_sub(start));
         installed.is_some()
+    }
+
+    /// Lets the caches know the flow of a packet for which there was none.
+    fn remember(&mut self, packet: usize, flow: u32, policy: CachePolicy) {
+        if self.keys.is_hashed {
+            self.lookup.remember(self.keys.hashes[packet], flow, policy);
+        }
     }
 
     /// Installs a flow, or gives the one that is there other actions; returns its number.
@@ -298,14 +361,23 @@ impl Pipeline {
         self.remove_all();
     }
 
-    /// Counts the packets of a batch in their flows.
-    fn count(&self, batch: &Batch) {
+    /// Counts the packets of a batch in their flows. If all of these just send to the same port,
+    /// returns it.
+    fn count(&self, batch: &Batch) -> Option<PortNumber> {
         let Keys { keys, flows, .. } = &self.keys;
+        let (mut port, mut is_same) = (None, true);
         for ((packet, key), &flow) in batch.iter().zip(keys.iter()).zip(flows) {
-            if let Some((_, record)) = self.lookup.flows.hit(flow) {
-                record.count(1, packet.len() as u64, key.key().tcp_flags.get(), self.now);
+            let Some((plan, record)) = self.lookup.flows.hit(flow) else {
+                is_same = false;
+                continue;
+            };
+            record.count(1, packet.len() as u64, key.key().tcp_flags.get(), self.now);
+            match plan {
+                Plan::Output(out) => is_same &= *port.get_or_insert(*out) == *out,
+                Plan::Actions(_) => is_same = false,
             }
         }
+        port.filter(|_| is_same)
     }
 
     /// Does to the packets of a batch, in order, what their flows or the answers say.

@@ -5,7 +5,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
 use std::time::Duration;
 
 use netdev::clock;
@@ -202,6 +201,15 @@ impl Load {
         self.current.set(0);
         self.ended.set(0);
     }
+}
+
+/// What a poll thread did with its time.
+#[derive(Debug, Default)]
+pub struct ThreadLoad {
+    /// Cycles of rounds that found packets.
+    pub busy: Load,
+    /// All cycles. Together over any intervals they are what usage is measured by.
+    pub total: Load,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use tracing::error;
 
 use super::lookup::CachePolicy;
 use super::pipeline::Pipeline;
-use super::statistics::{LOAD_INTERVAL, Load, Statistics};
+use super::statistics::{LOAD_INTERVAL, Load, Statistics, ThreadLoad};
 use crate::datapath::PortNumber;
 
 /// How often subtables are ranked.
@@ -70,8 +70,9 @@ pub(crate) struct Worker {
     pub(crate) pipeline: Pipeline,
     knobs: Knobs,
     statistics: Arc<Statistics>,
-    /// Load by everything that is not a receive queue.
-    busy: Arc<Load>,
+    load: Arc<ThreadLoad>,
+    /// When the last round ended.
+    round_end: u64,
     next_rank: Duration,
     next_interval: Duration,
     pub(crate) max_sleep: Duration,
@@ -79,14 +80,19 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(pipeline: Pipeline, statistics: Arc<Statistics>, busy: Arc<Load>) -> Self {
+    pub(crate) fn new(
+        pipeline: Pipeline,
+        statistics: Arc<Statistics>,
+        load: Arc<ThreadLoad>,
+    ) -> Self {
         let now = clock::now();
         Self {
             queues: vec![],
             pipeline,
             knobs: Knobs::default(),
             statistics,
-            busy,
+            load,
+            round_end: cpu::cycles(),
             next_rank: now + RANK_INTERVAL,
             next_interval: now + LOAD_INTERVAL,
             max_sleep: Duration::ZERO,
@@ -120,7 +126,6 @@ impl Worker {
         self.pipeline.set_now(now);
         let (mut received, mut most) = (0, 0);
         let mut mark = start;
-        let mut in_queues = 0;
         for queue in &mut self.queues {
             let policy = CachePolicy {
                 exact_one_in: if queue.exact_enabled { self.knobs.exact_one_in } else { 0 },
@@ -129,9 +134,7 @@ impl Worker {
             let count = receive(queue, &mut self.pipeline, policy);
             let end = cpu::cycles();
             if count > 0 {
-                let spent = end.wrapping_sub(mark);
-                queue.load.add(spent);
-                in_queues += spent;
+                queue.load.add(end.wrapping_sub(mark));
                 (received, most) = (received + count, most.max(count));
             }
             mark = end;
@@ -142,13 +145,17 @@ impl Worker {
         }
         self.keep_house(now);
 
-        let spent = cpu::cycles().wrapping_sub(start);
+        let end = cpu::cycles();
+        let spent = end.wrapping_sub(start);
+        // Sleep between rounds counts too.
+        self.load.total.add(end.wrapping_sub(self.round_end));
+        self.round_end = end;
         let counters = self.statistics.counters();
         if is_idle {
             counters.idle_iterations.add(1);
             counters.idle_cycles.add(spent);
         } else {
-            self.busy.add(spent.saturating_sub(in_queues));
+            self.load.busy.add(spent);
             counters.busy_iterations.add(1);
             counters.busy_cycles.add(spent);
         }
@@ -164,7 +171,8 @@ impl Worker {
         }
         if now >= self.next_interval {
             self.next_interval = now + LOAD_INTERVAL;
-            self.busy.end_interval();
+            self.load.busy.end_interval();
+            self.load.total.end_interval();
             self.queues.iter().for_each(|queue| queue.load.end_interval());
         }
     }

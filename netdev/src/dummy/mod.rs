@@ -18,15 +18,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
+use crate::checksum;
 use crate::coverage::Counter;
 use crate::errno;
 use crate::ethernet_address::EthernetAddress;
+use crate::offload::TransmitOffloads;
+use crate::packet::{Batch, FramePool, PacketMut, Segmentation};
 use crate::pcap::PcapWriter;
 use crate::port::{Port, PortError};
+use crate::queue::{RxQueue, SendReport, TxQueue};
 use crate::statistics::Statistics;
 use connection::Connection;
 use options::{Options, Queues};
-use queue::{QueueCounters, ReceiveQueue};
+use queue::{DummyRxQueue, DummyTxQueue, QueueCounters, ReceiveQueue};
 
 /// Frames lost because a dummy port's receive queue was full or missing.
 pub static RECEIVE_QUEUE_FULL: Counter = Counter::new("netdev_dummy_rxq_full");
@@ -204,23 +208,57 @@ impl Dummy {
         }
     }
 
-    /// Takes the oldest frame from receive queue `queue`.
-    pub fn receive(&self, queue: usize) -> Option<Vec<u8>> {
-        self.lock().receive.get_mut(queue)?.pop()
-    }
-
-    /// Sends `frame` by transmit queue `queue`: to the streams that are connected. An ARP request
-    /// for an address of the port is answered on receive queue 0.
+    /// Moves the oldest frame of receive queue `queue` to the end of `batch`, and returns how many
+    /// frames it moved.
     ///
     /// # Errors
-    /// `EMSGSIZE` when the frame is shorter than an Ethernet header or longer than the MTU allows.
-    pub fn send(&self, queue: usize, frame: &[u8]) -> Result<(), Errno> {
+    /// `ENODEV` when there is no such queue (any more).
+    fn receive(&self, queue: usize, batch: &mut Batch) -> Result<usize, Errno> {
         let mut state = self.lock();
-        let ether_type = frame.get(12..14).ok_or(Errno::MSGSIZE)?;
-        let tag = if ether_type == VLAN_ETHER_TYPE { VLAN_TAG_LENGTH } else { 0 };
-        if frame.len() > state.mtu as usize + ETHERNET_HEADER_LENGTH + tag {
-            return Err(Errno::MSGSIZE);
+        let queue = state.receive.get_mut(queue).ok_or(Errno::NODEV)?;
+        let Some(frame) = queue.oldest() else {
+            drop(state);
+            if self.is_pmd() {
+                // A poll thread leaves the processor to others while there is nothing to do.
+                std::thread::yield_now();
+            }
+            return Ok(0);
+        };
+        if batch.fill(1) == 0 {
+            return Ok(0);
         }
+        let last = batch.len() - 1;
+        if !batch.get_mut(last).is_some_and(|mut packet| packet.append(frame)) {
+            // The frame waits until the pool has room again.
+            batch.remove(last);
+            return Ok(0);
+        }
+        queue.take();
+        if let Some(mut packet) = batch.get_mut(last) {
+            state.options.mark_received(&mut packet);
+        }
+        Ok(1)
+    }
+
+    /// Sends `packet` by transmit queue `queue`: to the streams that are connected. An ARP request
+    /// for an address of the port is answered on receive queue 0. `frame` is overwritten.
+    fn send(&self, queue: usize, packet: &mut PacketMut<'_>, frame: &mut Vec<u8>) -> SendReport {
+        let mut state = self.lock();
+        let mut scratch = [0; 2];
+        let Some(ether_type) = packet.view().header(12, 2, &mut scratch) else {
+            return SendReport { invalid: 1, ..SendReport::default() };
+        };
+        let tag = if ether_type == VLAN_ETHER_TYPE { VLAN_TAG_LENGTH } else { 0 };
+        let is_large = packet.view().descriptor().segmentation != Segmentation::None;
+        let longest = state.mtu as usize + ETHERNET_HEADER_LENGTH + tag;
+        if packet.view().len() > longest && !is_large {
+            return SendReport { mtu_exceeded: 1, ..SendReport::default() };
+        }
+        if checksum::finish(packet, state.options.omitted_offloads()).is_err() {
+            return SendReport { invalid: 1, ..SendReport::default() };
+        }
+        frame.clear();
+        packet.view().segments().for_each(|segment| frame.extend(segment));
         if let Some(counters) = state.transmitted.get_mut(queue) {
             counters.count(frame);
         }
@@ -234,7 +272,11 @@ impl Dummy {
             self.received.notify_one();
         }
         record(&mut state.transmit_pcap, frame);
-        Ok(())
+        SendReport { sent: 1, ..SendReport::default() }
+    }
+
+    fn transmit_offloads(&self) -> TransmitOffloads {
+        self.lock().options.transmit_offloads()
     }
 
     /// Whether the port's stream is connected; none unless option `stream` is set.
@@ -378,6 +420,27 @@ impl Port for DummyPort {
 
     fn change_sequence(&self) -> u64 {
         self.0.lock().change_sequence
+    }
+
+    fn rx_queues(&self) -> usize {
+        self.0.receive_queues()
+    }
+
+    fn needs_pmd(&self) -> bool {
+        self.0.is_pmd()
+    }
+
+    fn open_rx(
+        &mut self,
+        queue: usize,
+        _pool: &Arc<FramePool>,
+    ) -> Result<Box<dyn RxQueue>, PortError> {
+        Ok(Box::new(DummyRxQueue::open(&self.0, queue)?))
+    }
+
+    fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        let queues = self.0.lock().transmitted.len();
+        Ok(Box::new(DummyTxQueue::open(&self.0, queue.checked_rem(queues).unwrap_or(0))))
     }
 }
 

@@ -4,8 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::address::Address;
+use crate::headers::{Headers, IpVersion};
 use crate::offload::TransmitOffloads;
+use crate::packet::{Checksum, Layer, PacketMut, PacketRef, Segmentation};
 use crate::port::PortError;
+use crate::wire::ip_protocol;
 
 /// Most receive or transmit queues of a `dummy-pmd` port.
 const MAX_QUEUES: u32 = 1024;
@@ -26,6 +29,18 @@ const OFFLOAD_KEYS: [&str; 14] = [
     "ol_out_ip_tx_csum_disabled",
     "ol_out_udp_tx_csum",
     "ol_out_udp_tx_csum_disabled",
+];
+
+/// Switches that announce an offload of sent packets, those that then omit it, and the offload.
+const TRANSMIT_OFFLOADS: [(&str, &str, TransmitOffloads); 4] = [
+    ("ol_ip_tx_csum", "ol_ip_tx_csum_disabled", TransmitOffloads::IP_CHECKSUM),
+    (
+        "ol_l4_tx_csum",
+        "ol_l4_tx_csum_disabled",
+        TransmitOffloads::TCP_CHECKSUM.union(TransmitOffloads::UDP_CHECKSUM),
+    ),
+    ("ol_out_ip_tx_csum", "ol_out_ip_tx_csum_disabled", TransmitOffloads::OUTER_IP_CHECKSUM),
+    ("ol_out_udp_tx_csum", "ol_out_udp_tx_csum_disabled", TransmitOffloads::OUTER_UDP_CHECKSUM),
 ];
 
 /// Queues of a `dummy-pmd` port and the NUMA node that it claims to be on.
@@ -62,6 +77,9 @@ pub(super) struct Options {
     pub(super) transmit_pcap: Option<PathBuf>,
     pub(super) queues: Queues,
     pub(super) offload: BTreeSet<&'static str>,
+    /// Payload of the segments into which received TCP packets claim to be meant to be cut; 0 is
+    /// no such claim.
+    pub(super) segment_size: u16,
 }
 
 impl Options {
@@ -93,6 +111,7 @@ impl Options {
             transmit_pcap: path("tx_pcap"),
             queues,
             offload,
+            segment_size: u16::try_from(integer(port, options, "ol_tso_segsz", 0)?).unwrap_or(0),
         })
     }
 
@@ -112,6 +131,9 @@ impl Options {
             None => {}
         }
         shown.extend(self.offload.iter().map(|key| ((*key).to_owned(), "true".to_owned())));
+        if self.segment_size > 0 {
+            shown.insert("ol_tso_segsz".to_owned(), self.segment_size.to_string());
+        }
         if is_pmd {
             shown.insert("n_rxq".to_owned(), self.queues.receive.to_string());
             shown.insert("n_txq".to_owned(), self.queues.transmit.to_string());
@@ -120,18 +142,75 @@ impl Options {
         shown
     }
 
+    /// Claims about a received packet what the options say.
+    pub(super) fn mark_received(&self, packet: &mut PacketMut<'_>) {
+        let segmentation = self.claimed_segmentation(packet.view());
+        let descriptor = packet.descriptor_mut();
+        for (layer, good, bad, partial) in [
+            (
+                Layer::Ip,
+                "ol_ip_rx_csum_set_good",
+                "ol_ip_rx_csum_set_bad",
+                "ol_ip_rx_csum_set_partial",
+            ),
+            (
+                Layer::Transport,
+                "ol_l4_rx_csum_set_good",
+                "ol_l4_rx_csum_set_bad",
+                "ol_l4_rx_csum_set_partial",
+            ),
+        ] {
+            let claims =
+                [(good, Checksum::Good), (bad, Checksum::Bad), (partial, Checksum::Partial)];
+            let claim = claims.into_iter().find(|(key, _)| self.offload.contains(key));
+            descriptor.set_checksum(layer, claim.map_or(Checksum::Unknown, |(_, state)| state));
+        }
+        if segmentation != Segmentation::None {
+            (descriptor.segmentation, descriptor.segment_size) = (segmentation, self.segment_size);
+        }
+    }
+
+    fn claimed_segmentation(&self, packet: PacketRef<'_>) -> Segmentation {
+        if self.segment_size == 0 {
+            return Segmentation::None;
+        }
+        match Headers::outer(packet) {
+            Some(Headers { version, transport: Some(transport), .. })
+                if transport.protocol == ip_protocol::TCP =>
+            {
+                match version {
+                    IpVersion::V4 => Segmentation::TcpIpv4,
+                    IpVersion::V6 => Segmentation::TcpIpv6,
+                }
+            }
+            _ => Segmentation::None,
+        }
+    }
+
     /// The offloads that the port announces.
     pub(super) fn transmit_offloads(&self) -> TransmitOffloads {
-        [
-            ("ol_ip_tx_csum", TransmitOffloads::IP_CHECKSUM),
-            ("ol_l4_tx_csum", TransmitOffloads::TCP_CHECKSUM | TransmitOffloads::UDP_CHECKSUM),
-            ("ol_out_ip_tx_csum", TransmitOffloads::OUTER_IP_CHECKSUM),
-            ("ol_out_udp_tx_csum", TransmitOffloads::OUTER_UDP_CHECKSUM),
-        ]
-        .into_iter()
-        .filter(|(key, _)| self.offload.contains(key))
-        .map(|(_, offload)| offload)
-        .collect()
+        let mut announced: TransmitOffloads = TRANSMIT_OFFLOADS
+            .into_iter()
+            .filter(|(key, _, _)| self.offload.contains(key))
+            .map(|(_, _, offload)| offload)
+            .collect();
+        if self.segment_size > 0 {
+            announced |= TransmitOffloads::TCP_SEGMENTATION | TransmitOffloads::TCP_CHECKSUM;
+        }
+        announced
+    }
+
+    /// The offloads that the port announces but does not do, so that tests can see what came to
+    /// it.
+    pub(super) fn omitted_offloads(&self) -> TransmitOffloads {
+        let done = TRANSMIT_OFFLOADS
+            .into_iter()
+            .filter(|(key, disabled, _)| {
+                self.offload.contains(key) && !self.offload.contains(disabled)
+            })
+            .map(|(_, _, offload)| offload)
+            .collect();
+        self.transmit_offloads().difference(done)
     }
 }
 

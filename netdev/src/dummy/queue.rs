@@ -1,6 +1,16 @@
 //! Queues of a dummy port.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+
+use super::Dummy;
+use crate::offload::TransmitOffloads;
+use crate::packet::Batch;
+use crate::port::PortError;
+use crate::queue::{QueueError, RxQueue, SendReport, TxQueue};
 
 /// Most frames that wait in a receive queue; what comes after is dropped.
 const MAX_WAITING: usize = 100;
@@ -36,10 +46,91 @@ impl ReceiveQueue {
         has_room
     }
 
-    /// Takes the oldest frame and counts it as received.
-    pub(super) fn pop(&mut self) -> Option<Vec<u8>> {
-        let frame = self.frames.pop_front()?;
-        self.received.count(&frame);
-        Some(frame)
+    /// The oldest frame, which stays until it is [taken](Self::take).
+    pub(super) fn oldest(&self) -> Option<&[u8]> {
+        self.frames.front().map(Vec::as_slice)
+    }
+
+    /// Removes the oldest frame and counts it as received.
+    pub(super) fn take(&mut self) {
+        if let Some(frame) = self.frames.pop_front() {
+            self.received.count(&frame);
+        }
+    }
+}
+
+/// A receive queue as the datapath polls it.
+#[derive(Debug)]
+pub(super) struct DummyRxQueue {
+    /// Gone when the port was closed.
+    dummy: Weak<Dummy>,
+    port: String,
+    queue: usize,
+}
+
+impl DummyRxQueue {
+    pub(super) fn open(dummy: &Arc<Dummy>, queue: usize) -> Result<Self, PortError> {
+        let port = dummy.name().to_owned();
+        if queue >= dummy.receive_queues() {
+            return Err(PortError::Get { port, what: "receive queue", errno: Errno::NODEV });
+        }
+        Ok(Self { dummy: Arc::downgrade(dummy), port, queue })
+    }
+}
+
+impl RxQueue for DummyRxQueue {
+    /// Receives at most one packet at a time, so that packets injected together still pass the
+    /// datapath one after the other.
+    fn receive(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
+        let received = match self.dummy.upgrade() {
+            Some(dummy) => dummy.receive(self.queue, batch),
+            None => Err(Errno::NODEV),
+        };
+        received.map_err(|errno| QueueError::Device {
+            port: self.port.clone(),
+            queue: self.queue,
+            errno,
+        })
+    }
+
+    /// The control thread waits for all dummies at once: [`DummyPorts::received`].
+    ///
+    /// [`DummyPorts::received`]: super::DummyPorts::received
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A transmit queue as the datapath fills it.
+#[derive(Debug)]
+pub(super) struct DummyTxQueue {
+    dummy: Weak<Dummy>,
+    queue: usize,
+    /// One packet in one piece.
+    frame: Vec<u8>,
+}
+
+impl DummyTxQueue {
+    pub(super) fn open(dummy: &Arc<Dummy>, queue: usize) -> Self {
+        Self { dummy: Arc::downgrade(dummy), queue, frame: Vec::new() }
+    }
+}
+
+impl TxQueue for DummyTxQueue {
+    fn send(&mut self, batch: &mut Batch) -> SendReport {
+        let mut report = SendReport::default();
+        if let Some(dummy) = self.dummy.upgrade() {
+            for mut packet in batch.iter_mut() {
+                report += dummy.send(self.queue, &mut packet, &mut self.frame);
+            }
+        } else {
+            report.device_error = batch.len() as u64;
+        }
+        batch.clear();
+        report
+    }
+
+    fn offloads(&self) -> TransmitOffloads {
+        self.dummy.upgrade().map_or(TransmitOffloads::empty(), |dummy| dummy.transmit_offloads())
     }
 }

@@ -1,4 +1,27 @@
 use super::*;
+use crate::packet::{Checksum, FrameCounts, Layer};
+
+/// Takes the oldest frame from receive queue `queue`.
+fn receive(dummy: &Arc<Dummy>, queue: usize) -> Option<Vec<u8>> {
+    let pool = FramePool::new(8).unwrap();
+    let mut batch = Batch::new(&pool);
+    let count = DummyRxQueue::open(dummy, queue).ok()?.receive(&mut batch).unwrap();
+    assert_eq!(count, batch.len());
+    batch.get(0).map(|packet| packet.segments().collect::<Vec<_>>().concat())
+}
+
+/// Sends one frame, whose memory must be free again afterwards.
+fn send(dummy: &Arc<Dummy>, queue: usize, frame: &[u8]) -> SendReport {
+    let pool = FramePool::new(64).unwrap();
+    let mut batch = Batch::new(&pool);
+    batch.push(pool.packet_with(frame).unwrap()).unwrap();
+    let report = DummyTxQueue::open(dummy, queue).send(&mut batch);
+    assert_eq!((batch.len(), pool.counts().held), (0, 0));
+    report
+}
+
+const SENT: SendReport =
+    SendReport { sent: 1, mtu_exceeded: 0, no_room: 0, invalid: 0, device_error: 0 };
 
 fn open(port_type: &str) -> (DummyPorts, DummyPort) {
     let ports = DummyPorts::default();
@@ -112,12 +135,12 @@ fn counts_frames_when_they_are_received_and_sent() {
     shared.inject(1, vec![1; 60]);
     shared.inject(1, vec![2; 64]);
     assert_eq!(port.statistics().unwrap().rx_packets, Some(0));
-    assert_eq!(shared.receive(0), None);
-    assert_eq!(shared.receive(1), Some(vec![1; 60]));
-    assert_eq!(shared.receive(1), Some(vec![2; 64]));
-    assert_eq!(shared.receive(1), None);
-    assert_eq!(shared.receive(2), None);
-    shared.send(0, &[3; 100]).unwrap();
+    assert_eq!(receive(&shared, 0), None);
+    assert_eq!(receive(&shared, 1), Some(vec![1; 60]));
+    assert_eq!(receive(&shared, 1), Some(vec![2; 64]));
+    assert_eq!(receive(&shared, 1), None);
+    assert_eq!(receive(&shared, 2), None);
+    assert_eq!(send(&shared, 0, &[3; 100]), SENT);
     assert_eq!(
         named(&port),
         counters(&[
@@ -142,6 +165,89 @@ fn counts_frames_when_they_are_received_and_sent() {
 }
 
 #[test]
+fn queues_take_packets_one_by_one_and_outlive_the_port() {
+    let (ports, mut port) = open("dummy-pmd");
+    port.set_options(&map(&[("n_rxq", "2")])).unwrap();
+    let shared = ports.get("p1").unwrap();
+    let pool = FramePool::new(2).unwrap();
+    assert_eq!((port.rx_queues(), port.needs_pmd()), (2, true));
+    assert_eq!(
+        port.open_rx(2, &pool).err().unwrap().to_string(),
+        "p1: could not read receive queue (No such device)"
+    );
+    let mut queue = port.open_rx(1, &pool).unwrap();
+    let mut batch = Batch::new(&pool);
+    assert_eq!(queue.receive(&mut batch), Ok(0));
+    for frame in [vec![1; 60], vec![2; 60], vec![3; 3000]] {
+        shared.inject(1, frame);
+    }
+    assert_eq!(queue.receive(&mut batch), Ok(1));
+    assert_eq!(queue.receive(&mut batch), Ok(1));
+    let received: Vec<_> = batch.iter().map(|packet| packet.data().to_vec()).collect();
+    assert_eq!(received, [vec![1; 60], vec![2; 60]]);
+    // Frames wait while the pool is empty, or has too few for the next.
+    assert_eq!(queue.receive(&mut batch), Ok(0));
+    batch.remove(0).unwrap();
+    assert_eq!((queue.receive(&mut batch), batch.len()), (Ok(0), 1));
+    batch.clear();
+    assert_eq!(queue.receive(&mut batch), Ok(1));
+    assert_eq!(batch.get(0).map(|packet| packet.len()), Some(3000));
+    batch.clear();
+    let counts = FrameCounts { total: 2, shared: 0, cached: 2, held: 0 };
+    assert_eq!(pool.counts(), counts);
+
+    let mut transmit = port.open_tx(5).unwrap();
+    port.set_options(&map(&[])).unwrap();
+    let gone = "p1: could not receive from queue 1 (No such device)";
+    assert_eq!(queue.receive(&mut batch).unwrap_err().to_string(), gone);
+    batch.push(pool.packet_with(&[4; 60]).unwrap()).unwrap();
+    assert_eq!(transmit.send(&mut batch), SENT);
+    assert_eq!(port.statistics().unwrap().tx_packets, Some(1));
+    drop((shared, port));
+    assert_eq!(queue.receive(&mut batch).unwrap_err().to_string(), gone);
+    batch.push(pool.packet_with(&[4; 60]).unwrap()).unwrap();
+    let report = SendReport { device_error: 1, ..SendReport::default() };
+    assert_eq!((transmit.send(&mut batch), batch.len()), (report, 0));
+    assert_eq!(pool.counts(), counts);
+}
+
+#[test]
+fn claims_about_checksums_what_the_options_say() {
+    let (ports, mut port) = open("dummy");
+    let shared = ports.get("p1").unwrap();
+    let pool = FramePool::new(8).unwrap();
+    let mut queue = port.open_rx(0, &pool).unwrap();
+    for (options, expected) in [
+        (vec![], [Checksum::Unknown; 2]),
+        (vec!["ol_ip_rx_csum_set_good"], [Checksum::Good, Checksum::Unknown]),
+        (vec!["ol_ip_rx_csum_set_partial"], [Checksum::Partial, Checksum::Unknown]),
+        (
+            vec!["ol_ip_rx_csum_set_bad", "ol_l4_rx_csum_set_partial"],
+            [Checksum::Bad, Checksum::Partial],
+        ),
+        (
+            vec!["ol_l4_rx_csum_set_bad", "ol_l4_rx_csum_set_partial"],
+            [Checksum::Unknown, Checksum::Bad],
+        ),
+        (
+            vec!["ol_l4_rx_csum_set_bad", "ol_l4_rx_csum_set_good"],
+            [Checksum::Unknown, Checksum::Good],
+        ),
+    ] {
+        let options: Vec<_> = options.into_iter().map(|key| (key, "true")).collect();
+        port.set_options(&map(&options)).unwrap();
+        shared.inject(0, vec![0; 60]);
+        let mut batch = Batch::new(&pool);
+        assert_eq!(queue.receive(&mut batch), Ok(1));
+        let descriptor = batch.get(0).unwrap().descriptor();
+        assert_eq!([Layer::Ip, Layer::Transport].map(|of| descriptor.checksum(of)), expected);
+    }
+    port.set_options(&map(&[("ol_ip_tx_csum", "true")])).unwrap();
+    let transmit = port.open_tx(0).unwrap();
+    assert_eq!(transmit.offloads(), TransmitOffloads::IP_CHECKSUM);
+}
+
+#[test]
 fn drops_what_finds_no_room() {
     let (ports, _port) = open("dummy");
     let shared = ports.get("p1").unwrap();
@@ -150,7 +256,7 @@ fn drops_what_finds_no_room() {
         shared.inject(0, vec![i; 60]);
     }
     shared.inject(1, vec![0; 60]);
-    let received: Vec<_> = std::iter::from_fn(|| shared.receive(0)).collect();
+    let received: Vec<_> = std::iter::from_fn(|| receive(&shared, 0)).collect();
     assert_eq!(received, (0..100).map(|i| vec![i; 60]).collect::<Vec<_>>());
     assert_eq!(RECEIVE_QUEUE_FULL.get(), lost + 2);
 }
@@ -164,13 +270,19 @@ fn sends_only_frames_that_fit_the_mtu() {
         frame[12..14].copy_from_slice(&[0x81, 0x00]);
         frame
     };
-    assert_eq!(shared.send(0, &[0; 13]), Err(Errno::MSGSIZE));
-    assert_eq!(shared.send(0, &[0; 1515]), Err(Errno::MSGSIZE));
-    assert_eq!(shared.send(0, &tagged(1519)), Err(Errno::MSGSIZE));
+    assert_eq!(send(&shared, 0, &[0; 13]), SendReport { invalid: 1, ..SendReport::default() });
+    assert_eq!(
+        send(&shared, 0, &[0; 1515]),
+        SendReport { mtu_exceeded: 1, ..SendReport::default() }
+    );
+    assert_eq!(
+        send(&shared, 0, &tagged(1519)),
+        SendReport { mtu_exceeded: 1, ..SendReport::default() }
+    );
     assert_eq!(port.statistics().unwrap().tx_packets, Some(0));
-    assert_eq!(shared.send(0, &[0; 14]), Ok(()));
-    assert_eq!(shared.send(0, &[0; 1514]), Ok(()));
-    assert_eq!(shared.send(0, &tagged(1518)), Ok(()));
+    assert_eq!(send(&shared, 0, &[0; 14]), SENT);
+    assert_eq!(send(&shared, 0, &[0; 1514]), SENT);
+    assert_eq!(send(&shared, 0, &tagged(1518)), SENT);
     assert_eq!(port.statistics().unwrap().tx_bytes, Some(14 + 1514 + 1518));
 }
 
@@ -180,7 +292,7 @@ fn wakes_whoever_waits_for_frames() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     ports.get("p1").unwrap().inject(0, vec![0; 60]);
     runtime.block_on(ports.received());
-    assert_eq!(ports.get("p1").unwrap().receive(0), Some(vec![0; 60]));
+    assert_eq!(receive(&ports.get("p1").unwrap(), 0), Some(vec![0; 60]));
 }
 
 #[test]
@@ -191,16 +303,16 @@ fn answers_arp_requests_on_its_receive_queue() {
     request.extend([2, 0, 0, 0, 0, 7, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     request.extend([2, 0, 0, 0, 0, 7, 192, 0, 2, 7]);
     request.extend([0, 0, 0, 0, 0, 0, 192, 0, 2, 1]);
-    shared.send(0, &request).unwrap();
-    assert_eq!(shared.receive(0), None);
+    assert_eq!(send(&shared, 0, &request), SENT);
+    assert_eq!(receive(&shared, 0), None);
     shared.add_ip_address("192.0.2.1".parse().unwrap(), 24);
-    shared.send(0, &request).unwrap();
+    assert_eq!(send(&shared, 0, &request), SENT);
     let mut reply = vec![2, 0, 0, 0, 0, 7, 0xaa, 0x55, 0xaa, 0x55, 0, 0];
     reply.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
     reply.extend([0xaa, 0x55, 0xaa, 0x55, 0, 0, 192, 0, 2, 1]);
     reply.extend([2, 0, 0, 0, 0, 7, 192, 0, 2, 7]);
-    assert_eq!(shared.receive(0), Some(reply));
-    assert_eq!(shared.receive(0), None);
+    assert_eq!(receive(&shared, 0), Some(reply));
+    assert_eq!(receive(&shared, 0), None);
 }
 
 #[test]
@@ -216,10 +328,10 @@ fn records_what_arrives_and_what_is_sent() {
     let shared = ports.get("p1").unwrap();
     port.set_options(&map(&[("rxq_pcap", &text("rx")), ("tx_pcap", &text("tx"))])).unwrap();
     shared.inject(0, vec![1; 60]);
-    shared.send(0, &[2; 61]).unwrap();
+    assert_eq!(send(&shared, 0, &[2; 61]), SENT);
     port.set_options(&map(&[("pcap", &text("both"))])).unwrap();
     shared.inject(0, vec![3; 60]);
-    shared.send(0, &[4; 61]).unwrap();
+    assert_eq!(send(&shared, 0, &[4; 61]), SENT);
     shared.inject(0, vec![5; 60]);
     port.set_options(&map(&[])).unwrap();
     shared.inject(0, vec![6; 60]);
@@ -245,7 +357,7 @@ async fn until(is_so: impl Fn() -> bool) {
 
 async fn next_frame(ports: &DummyPorts, name: &str) -> Vec<u8> {
     loop {
-        match ports.get(name).unwrap().receive(0) {
+        match receive(&ports.get(name).unwrap(), 0) {
             Some(frame) => return frame,
             None => ports.received().await,
         }
@@ -274,13 +386,13 @@ fn carries_frames_between_ports_by_streams() {
         until(|| p1.is_connected() == Some(true) && p2.is_connected() == Some(true)).await;
         assert_eq!(p0.is_connected(), None);
 
-        p1.send(0, &[1; 14]).unwrap();
+        assert_eq!(send(&p1, 0, &[1; 14]), SENT);
         assert_eq!(next_frame(&ports, "p0").await, vec![1; 14]);
-        p2.send(0, &[2; 1514]).unwrap();
+        assert_eq!(send(&p2, 0, &[2; 1514]), SENT);
         assert_eq!(next_frame(&ports, "p0").await, vec![2; 1514]);
         // The server cannot know of a stream before it has accepted it, which it has by now.
-        p0.send(0, &[3; 60]).unwrap();
-        p0.send(0, &[4; 60]).unwrap();
+        assert_eq!(send(&p0, 0, &[3; 60]), SENT);
+        assert_eq!(send(&p0, 0, &[4; 60]), SENT);
         for name in ["p1", "p2"] {
             assert_eq!(next_frame(&ports, name).await, vec![3; 60]);
             assert_eq!(next_frame(&ports, name).await, vec![4; 60]);
@@ -315,7 +427,7 @@ fn drops_peers_that_do_not_send_frames() {
             assert_eq!(next_frame(&ports, "p1").await, vec![7; 14]);
             assert_eq!(peer.read(&mut [0]).await.unwrap(), 0);
         }
-        assert_eq!(ports.get("p1").unwrap().receive(0), None);
+        assert_eq!(receive(&ports.get("p1").unwrap(), 0), None);
     });
 }
 
@@ -328,12 +440,12 @@ fn streams_that_do_not_read_lose_frames() {
         let shared = ports.get("p1").unwrap();
         port.set_options(&map(&[("pstream", &format!("punix:{}", socket.display()))])).unwrap();
         let lost = STREAM_FULL.get();
-        shared.send(0, &[0; 60]).unwrap();
+        assert_eq!(send(&shared, 0, &[0; 60]), SENT);
         assert_eq!(STREAM_FULL.get(), lost);
         let _peer = tokio::net::UnixStream::connect(&socket).await.unwrap();
         // Nothing is written before the next await.
         until(|| {
-            shared.send(0, &[0; 60]).unwrap();
+            assert_eq!(send(&shared, 0, &[0; 60]), SENT);
             STREAM_FULL.get() > lost
         })
         .await;

@@ -4,7 +4,7 @@
 //! the kernel reads and writes for its request, and outlives the call.
 #![expect(unsafe_code, reason = "system calls that no library wraps")]
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
 const TUNSETPERSIST: Opcode = libc::TUNSETPERSIST as Opcode;
+const TUNSETVNETHDRSZ: Opcode = libc::TUNSETVNETHDRSZ as Opcode;
 const TUNSETOFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
 const SIOCETHTOOL: Opcode = libc::SIOCETHTOOL as Opcode;
 
@@ -51,14 +52,26 @@ fn device_name(name: &str) -> Result<[u8; libc::IFNAMSIZ], Errno> {
     Ok(bytes)
 }
 
-/// Creates tap device `name`, or attaches to it if it exists, for frames without packet
-/// information and with virtio network headers. It goes when `tun` is closed, unless it is
-/// persistent.
-pub(super) fn create_tap(tun: impl AsFd, name: &str) -> Result<(), Errno> {
-    const FLAGS: i16 = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
-    let mut request = FlagsRequest { name: device_name(name)?, flags: FLAGS, rest: [0; 22] };
+/// Makes `tun` a queue of tap device `name`, which is created unless it exists, for frames without
+/// packet information and with virtio network headers. The device goes when its last queue is
+/// closed, unless it is persistent.
+pub(super) fn attach_tap(
+    tun: impl AsFd,
+    name: &str,
+    has_multiple_queues: bool,
+) -> Result<(), Errno> {
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let flags = if has_multiple_queues { flags | libc::IFF_MULTI_QUEUE } else { flags };
+    let mut request = FlagsRequest { name: device_name(name)?, flags: flags as i16, rest: [0; 22] };
     // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, which `request` is.
     unsafe { ioctl(tun, Updater::<TUNSETIFF, _>::new(&mut request)) }
+}
+
+/// Sets the length of the virtio network headers of the device of `tun`.
+pub(super) fn set_vnet_header_length(tun: impl AsFd, length: usize) -> Result<(), Errno> {
+    let mut length = length as c_int;
+    // SAFETY: TUNSETVNETHDRSZ reads one `int`.
+    unsafe { ioctl(tun, Updater::<TUNSETVNETHDRSZ, _>::new(&mut length)) }
 }
 
 /// Says whether the device of `tun` stays when `tun` is closed.
@@ -67,10 +80,10 @@ pub(super) fn set_persistent(tun: impl AsFd, persistent: bool) -> Result<(), Err
     unsafe { ioctl(tun, IntegerSetter::<TUNSETPERSIST>::new_usize(persistent.into())) }
 }
 
-/// Lets the kernel pass frames without checksums to the device of `tun`.
-pub(super) fn accept_partial_checksums(tun: impl AsFd) -> Result<(), Errno> {
+/// Lets the kernel pass frames with the work of `offloads` (`TUN_F_*`) left to do.
+pub(super) fn set_offloads(tun: impl AsFd, offloads: u32) -> Result<(), Errno> {
     // SAFETY: TUNSETOFFLOAD takes an integer.
-    unsafe { ioctl(tun, IntegerSetter::<TUNSETOFFLOAD>::new_usize(libc::TUN_F_CSUM as usize)) }
+    unsafe { ioctl(tun, IntegerSetter::<TUNSETOFFLOAD>::new_usize(offloads as usize)) }
 }
 
 /// The `struct ethtool_drvinfo` of device `name`.

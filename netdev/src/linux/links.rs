@@ -109,6 +109,13 @@ pub(super) struct Device {
     state: Mutex<State>,
 }
 
+/// What limits the use of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Usable {
+    pub(super) mtu: u32,
+    pub(super) is_up: bool,
+}
+
 #[derive(Debug)]
 struct State {
     /// None when no device has the name any more.
@@ -142,6 +149,16 @@ impl Device {
     /// `ENODEV` when it was removed or renamed.
     pub(super) fn link(&self) -> Result<Link, Errno> {
         self.lock().link.clone().ok_or(Errno::NODEV)
+    }
+
+    /// What queues need to know of the device, which was number `index` when they were opened.
+    ///
+    /// # Errors
+    /// `ENODEV` when it was removed or renamed, even if another took its name.
+    pub(super) fn usable(&self, index: u32) -> Result<Usable, Errno> {
+        let state = self.lock();
+        let link = state.link.as_ref().filter(|link| link.index == index).ok_or(Errno::NODEV)?;
+        Ok(Usable { mtu: link.mtu, is_up: link.is_up })
     }
 
     pub(super) fn carrier_resets(&self) -> u64 {

@@ -66,6 +66,20 @@ pub(super) fn link(name: &str) -> Result<Link, Errno> {
     Link::parse(&reply).filter(|link| link.name == name).ok_or(Errno::NODEV)
 }
 
+/// Whether `name` is a tap device whose other end some process holds.
+pub(super) fn is_attached_tap(name: &str) -> bool {
+    let mut message = LinkMessage::default();
+    message.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    let attributes = get(message).map(|reply| reply.attributes).unwrap_or_default();
+    let is_tap = attributes.iter().any(|attribute| match attribute {
+        LinkAttribute::LinkInfo(information) => {
+            information.contains(&LinkInfo::Kind(InfoKind::Tun))
+        }
+        _ => false,
+    });
+    is_tap && attributes.contains(&LinkAttribute::Carrier(1))
+}
+
 /// The counters of the link with number `index`.
 pub(super) fn statistics(index: u32) -> Result<Stats64, Errno> {
     let mut message = LinkMessage::default();

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use rtnetlink::packet_route::link::Stats64;
 use rustix::io::Errno;
 
+use super::counters::Losses;
 use super::ethtool::{DriverInfo, LinkSettings};
 use super::links::{Device, Links};
 use super::netlink;
-use super::tap::Tap;
+use super::system_queue::{self, SystemRxQueue, SystemTxQueue};
+use super::tap::{MAX_QUEUES, Tap};
+use super::tap_queue::{TapRxQueue, TapTxQueue};
 use crate::ethernet_address::EthernetAddress;
 use crate::features::{Duplex, LinkFeatures, LinkSpeed};
-use crate::offload::TransmitOffloads;
+use crate::packet::FramePool;
 use crate::port::{Port, PortError};
+use crate::queue::{RxQueue, TxQueue};
 use crate::statistics::Statistics;
 
 /// Names that the kernel's own configuration files claim (`/proc/sys/net/ipv4/conf`).
@@ -24,6 +28,9 @@ const FORBIDDEN_NAMES: [&str; 2] = ["all", "default"];
 pub(crate) struct KernelPort {
     device: Arc<Device>,
     kind: Kind,
+    losses: Arc<Losses>,
+    /// Option `n_rxq`, where it is set and means something.
+    wanted_queues: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -71,7 +78,8 @@ impl KernelPort {
                 return Err(Errno::NAMETOOLONG);
             }
             let kind = open_kind()?;
-            Ok(Self { device: links.open(name)?, kind })
+            let device = links.open(name)?;
+            Ok(Self { device, kind, losses: Arc::default(), wanted_queues: None })
         };
         open().map_err(|errno| PortError::Open { port: name.to_owned(), errno })
     }
@@ -114,13 +122,34 @@ impl Port for KernelPort {
         }
     }
 
-    /// Kernel devices have no options.
-    fn set_options(&mut self, _options: &BTreeMap<String, String>) -> Result<(), PortError> {
+    /// Tap devices have `n_rxq`, the number of their queues.
+    fn set_options(&mut self, options: &BTreeMap<String, String>) -> Result<(), PortError> {
+        let (Kind::Tap(tap) | Kind::Internal(tap)) = &mut self.kind else {
+            return Ok(());
+        };
+        let port = self.device.name();
+        let bad = |problem| PortError::Options { port: port.to_owned(), problem };
+        let parse = |value: &String| {
+            let count = value.trim().parse().ok().filter(|count| (1..=MAX_QUEUES).contains(count));
+            count.ok_or_else(|| {
+                bad(format!("n_rxq={value} is not a number of queues (1 to {MAX_QUEUES})"))
+            })
+        };
+        let wanted = options.get("n_rxq").map(parse).transpose()?;
+        let count = wanted.unwrap_or(1);
+        tap.set_queues(count).map_err(|errno| PortError::Set {
+            port: port.to_owned(),
+            setting: "number of queues",
+            value: count.to_string(),
+            errno,
+        })?;
+        self.wanted_queues = wanted;
         Ok(())
     }
 
     fn options(&self) -> BTreeMap<String, String> {
-        BTreeMap::new()
+        let queues = self.wanted_queues.map(|count| ("n_rxq".to_owned(), count.to_string()));
+        queues.into_iter().collect()
     }
 
     fn ethernet_address(&self) -> Result<EthernetAddress, PortError> {
@@ -192,10 +221,8 @@ impl Port for KernelPort {
 
     fn status(&self) -> BTreeMap<String, String> {
         let offloads = match &self.kind {
-            Kind::Tap(tap) | Kind::Internal(tap) if tap.has_partial_checksums() => {
-                TransmitOffloads::TCP_CHECKSUM | TransmitOffloads::UDP_CHECKSUM
-            }
-            _ => TransmitOffloads::empty(),
+            Kind::Tap(tap) | Kind::Internal(tap) => tap.offloads(),
+            Kind::System => system_queue::OFFLOADS,
         };
         let mut status = offloads.status();
         let Ok(link) = self.device.link() else {
@@ -215,14 +242,58 @@ impl Port for KernelPort {
     fn statistics(&self) -> Result<Statistics, PortError> {
         let counters = self.device.link().and_then(|link| netlink::statistics(link.index));
         let counters = counters.map_err(self.could_not_read("statistics"))?;
-        Ok(match self.kind {
+        let mut statistics = match self.kind {
             Kind::System => device_statistics(counters),
             Kind::Tap(_) | Kind::Internal(_) => tap_statistics(counters),
-        })
+        };
+        self.losses.add_to(&mut statistics);
+        Ok(statistics)
     }
 
     fn change_sequence(&self) -> u64 {
         self.device.change_sequence()
+    }
+
+    fn rx_queues(&self) -> usize {
+        match &self.kind {
+            Kind::System => 1,
+            Kind::Tap(tap) | Kind::Internal(tap) => tap.queues(),
+        }
+    }
+
+    fn open_rx(
+        &mut self,
+        queue: usize,
+        pool: &Arc<FramePool>,
+    ) -> Result<Box<dyn RxQueue>, PortError> {
+        let (device, losses) = (&self.device, &self.losses);
+        let opened: Result<Box<dyn RxQueue>, Errno> = match &self.kind {
+            Kind::System if queue == 0 => {
+                SystemRxQueue::open(device, losses, pool).map(|queue| Box::new(queue) as _)
+            }
+            Kind::System => Err(Errno::NODEV),
+            Kind::Tap(tap) | Kind::Internal(tap) => match tap.queue(queue) {
+                Some(file) => TapRxQueue::open(device, file, queue, losses, pool)
+                    .map(|queue| Box::new(queue) as _),
+                None => Err(Errno::NODEV),
+            },
+        };
+        opened.map_err(self.could_not_read("receive queue"))
+    }
+
+    fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
+        let (device, losses) = (&self.device, &self.losses);
+        let opened: Result<Box<dyn TxQueue>, Errno> = match &self.kind {
+            Kind::System => SystemTxQueue::open(device, losses).map(|queue| Box::new(queue) as _),
+            Kind::Tap(tap) | Kind::Internal(tap) => {
+                match tap.queue(queue.checked_rem(tap.queues()).unwrap_or(0)) {
+                    Some(file) => TapTxQueue::open(device, file, tap.offloads(), losses)
+                        .map(|queue| Box::new(queue) as _),
+                    None => Err(Errno::NODEV),
+                }
+            }
+        };
+        opened.map_err(self.could_not_read("transmit queue"))
     }
 
     fn leave_device_behind(&mut self) {

@@ -24,6 +24,11 @@ impl Batch {
         Self { pool: Arc::clone(pool), frames: [const { None }; BATCH_SIZE], len: 0 }
     }
 
+    /// The pool whose packets go into the batch.
+    pub fn pool(&self) -> &Arc<FramePool> {
+        &self.pool
+    }
+
     /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
@@ -77,10 +82,16 @@ impl Batch {
     /// how many: none when `to` is for another pool.
     #[inline]
     pub fn move_to(&mut self, to: &mut Self) -> usize {
+        self.move_front(self.len, to)
+    }
+
+    /// Moves up to `count` packets, as [`Self::move_to`] does.
+    #[inline]
+    pub fn move_front(&mut self, count: usize, to: &mut Self) -> usize {
         if !Arc::ptr_eq(&self.pool, &to.pool) {
             return 0;
         }
-        let moved = self.len.min(to.room());
+        let moved = count.min(self.len).min(to.room());
         let from = self.frames[..moved].iter_mut();
         for (place, frame) in to.frames[to.len..].iter_mut().zip(from) {
             *place = frame.take();
@@ -96,12 +107,6 @@ impl Batch {
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         Drain { batch: self, next: 0 }
-    }
-
-    /// The pool of the packets.
-    #[inline]
-    pub fn pool(&self) -> &Arc<FramePool> {
-        &self.pool
     }
 
     /// Drops every packet, all at once.

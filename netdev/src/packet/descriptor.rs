@@ -84,7 +84,8 @@ pub struct Descriptor {
     /// Offset of the transport header inside a tunnel, or [`NO_LAYER`].
     pub inner_l4: u16,
     // What the ports at both ends agree on.
-    /// Where a partial checksum starts summing, from the start of the data.
+    /// Where a partial checksum starts summing, from the start of the data; 0 when nobody said
+    /// so. Of the innermost of several.
     pub checksum_start: u16,
     /// Where a partial checksum is stored, from `checksum_start`.
     pub checksum_offset: u16,
@@ -154,7 +155,7 @@ impl Descriptor {
     }
 
     /// Everything that `from` knows about its packet, for a copy whose data lies elsewhere.
-    pub(super) fn copy_knowledge(&mut self, from: &Self) {
+    pub(crate) fn copy_knowledge(&mut self, from: &Self) {
         *self = Self { offset: self.offset, length: self.length, next: self.next.take(), ..*from };
     }
 
@@ -205,7 +206,9 @@ impl Descriptor {
                 *layer = u16::try_from(i32::from(*layer) + by).unwrap_or(NO_LAYER);
             }
         }
-        let start = i32::from(self.checksum_start) + by;
-        self.checksum_start = u16::try_from(start).unwrap_or(0);
+        if self.checksum_start != 0 {
+            let start = i32::from(self.checksum_start) + by;
+            self.checksum_start = u16::try_from(start).unwrap_or(0);
+        }
     }
 }

@@ -105,6 +105,7 @@ impl FrameMemory {
     }
 
     /// Place of `frame` in this memory, from 0.
+    #[inline]
     pub(super) fn slot(&self, frame: &Frame) -> usize {
         let slot = frame.0.get().wrapping_sub(self.first) as usize;
         assert!(slot < self.descriptors.len(), "{frame:?} belongs to another memory");
@@ -112,6 +113,7 @@ impl FrameMemory {
     }
 
     /// What is known about `frame`, and its bytes.
+    #[inline]
     pub(super) fn parts<'a>(&'a self, frame: &'a Frame) -> (&'a Descriptor, &'a [u8; FRAME_SIZE]) {
         let slot = self.slot(frame);
         // SAFETY: `slot` is within the region (checked above), and a shared borrow of the only
@@ -123,6 +125,7 @@ impl FrameMemory {
     }
 
     /// The same for changing them.
+    #[inline]
     pub(super) fn parts_mut<'a>(
         &'a self,
         frame: &'a mut Frame,

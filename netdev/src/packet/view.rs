@@ -20,7 +20,7 @@ pub struct PacketMut<'a> {
 }
 
 /// The data of a packet, frame by frame.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Segments<'a> {
     pool: &'a FramePool,
     next: Option<&'a Frame>,
@@ -36,6 +36,7 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
+#[inline]
 fn data<'a>(descriptor: &Descriptor, bytes: &'a [u8; FRAME_SIZE]) -> &'a [u8] {
     let start = usize::from(descriptor.offset);
     bytes.get(start..start + usize::from(descriptor.length)).unwrap_or(&[])
@@ -149,6 +150,7 @@ impl<'a> PacketMut<'a> {
 
     /// The room that an empty packet has for data in its first frame, for a port to receive into;
     /// [`Self::set_received`] says how much it used.
+    #[inline]
     pub fn receive_buffer(&mut self) -> &mut [u8] {
         let (descriptor, bytes) = self.pool.memory().parts_mut(self.frame);
         bytes.get_mut(usize::from(descriptor.offset)..).unwrap_or(&mut [])
@@ -156,6 +158,7 @@ impl<'a> PacketMut<'a> {
 
     /// Makes the first `length` bytes of [`Self::receive_buffer`] the data, or all of it when
     /// that is shorter.
+    #[inline]
     pub fn set_received(&mut self, length: usize) {
         let (descriptor, _) = self.pool.memory().parts_mut(self.frame);
         let room = FRAME_SIZE as u16 - descriptor.offset;
