@@ -3,14 +3,19 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use netdev::clock;
 use netdev::coverage::Counter;
+use netdev::linux::links::Links;
+use tokio::task::spawn_local;
 use tracing::{error, info, warn};
+use uuid::Uuid;
 
 use crate::appctl::registry::{Handler, Output, Registry, Responder};
 use crate::appctl::server::{Request, Server};
+use crate::args::OVS_VERSION;
 use crate::bridge::Bridges;
 use crate::bridge::status::{self, Publisher};
 use crate::config::model::STATISTICS_INTERVAL;
@@ -18,10 +23,14 @@ use crate::config::parse::{self, Parsed, Problem, Severity};
 use crate::config::unbuilt;
 use crate::coverage::{self, Coverage};
 use crate::daemonize;
+use crate::errno;
 use crate::log::Log;
 use crate::ovsdb::atom::Atom;
 use crate::ovsdb::client::{Client, Event, Outcome, Transaction, TransactionId};
 use crate::ovsdb::datum::Datum;
+use crate::ovsdb::open_vswitch;
+use crate::ovsdb::server::Server as DatabaseServer;
+use crate::system::System;
 
 /// Real time that other threads get between two steps of a long warp.
 const WARP_PAUSE: Duration = Duration::from_millis(10);
@@ -56,8 +65,6 @@ pub struct Exit {
 
 /// What the control thread owns.
 pub struct Daemon {
-    /// Name of the program, as messages give it.
-    pub program: String,
     /// What `version` answers.
     pub version: String,
     /// The commands of the control socket.
@@ -70,6 +77,8 @@ pub struct Daemon {
     pub bridges: Bridges,
     /// The database.
     pub database: Client,
+    /// The embedded database server, if the database is embedded.
+    pub embedded: Option<Rc<DatabaseServer>>,
     /// The move of the clock under way.
     pub warp: Option<Warp>,
     /// Set when the process is to end.
@@ -77,7 +86,9 @@ pub struct Daemon {
     publisher: Publisher,
     /// Problems of the configuration that the log has told of.
     known_problems: BTreeSet<Problem>,
-    /// Devices that appeared since the last reconciliation.
+    /// Interfaces that are not open although the kernel has devices of their names.
+    present: BTreeSet<String>,
+    /// Those of which the devices appeared since the last reconciliation.
     appeared: BTreeSet<String>,
     reconcile: bool,
     /// Transactions under way, by what they write.
@@ -96,8 +107,6 @@ pub struct Daemon {
 
 /// The parts that a [`Daemon`] is made of.
 pub struct Parts {
-    /// Name of the program, as messages give it.
-    pub program: String,
     /// What `version` answers.
     pub version: String,
     /// The commands of the control socket.
@@ -110,6 +119,8 @@ pub struct Parts {
     pub bridges: Bridges,
     /// The database.
     pub database: Client,
+    /// The embedded database server, if the database is embedded.
+    pub embedded: Option<DatabaseServer>,
     /// The process, which is to be told when the first configuration is applied and published.
     pub process: daemonize::Daemon,
 }
@@ -119,17 +130,18 @@ impl Daemon {
     pub fn new(parts: Parts) -> Self {
         let now = clock::now();
         Self {
-            program: parts.program,
             version: parts.version,
             commands: parts.commands,
             log: parts.log,
             coverage: Coverage::new(parts.counters),
             bridges: parts.bridges,
             database: parts.database,
+            embedded: parts.embedded.map(Rc::new),
             warp: None,
             exit: None,
             publisher: Publisher::default(),
             known_problems: BTreeSet::new(),
+            present: BTreeSet::new(),
             appeared: BTreeSet::new(),
             reconcile: false,
             writing_outcome: None,
@@ -145,8 +157,10 @@ impl Daemon {
         }
     }
 
-    /// Serves until somebody asks for the end, tears everything down and tells them.
-    pub async fn run(mut self, mut server: Option<Server>) {
+    /// Serves until somebody asks for the end.
+    pub async fn run(&mut self, server: &mut Option<Server>) {
+        let links = Arc::clone(self.bridges.registry().links());
+        spawn_local(watch_links(Arc::clone(&links)));
         while self.exit.is_none() {
             let deadline = self.deadline();
             let warp_pause = async {
@@ -156,7 +170,7 @@ impl Daemon {
                 }
             };
             let request = async {
-                match &mut server {
+                match server {
                     Some(server) => server.next().await,
                     None => std::future::pending().await,
                 }
@@ -165,12 +179,18 @@ impl Daemon {
                 event = self.database.next_event() => self.take_database_event(event),
                 Some(request) = request => self.take_request(request),
                 () = warp_pause => self.warp_step(),
+                () = links.changed() => self.links_changed(),
                 () = clock::sleep_until(deadline) => {}
             }
             self.settle();
             // However many events wait, the tasks of connections get their turn.
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Tears everything down and tells whoever asked for it. Devices that can outlive the process
+    /// do so unless somebody asked for more.
+    pub async fn finish(mut self, server: Option<Server>) {
         self.process.stopping();
         let exit = self.exit.take().unwrap_or_default();
         self.bridges.delete_all(exit.cleanup);
@@ -201,6 +221,15 @@ impl Daemon {
         }
     }
 
+    /// Closes ports whose devices went, and has those opened whose devices came.
+    fn links_changed(&mut self) {
+        let lost = self.bridges.close_lost();
+        let present = self.bridges.present_but_closed();
+        self.appeared.extend(present.difference(&self.present).cloned());
+        self.present = present;
+        self.reconcile |= lost || !self.appeared.is_empty();
+    }
+
     fn warp_step(&mut self) {
         let Some(mut warp) = self.warp.take() else { return };
         let step = warp.step.min(warp.left);
@@ -220,9 +249,8 @@ impl Daemon {
             Event::LockHeldElsewhere | Event::LockLost => {
                 error!(
                     target: "bridge", limited = true,
-                    "another {} process is running, disabling this process (pid {}) until it goes \
-                     away",
-                    self.program,
+                    "another ovs-vswitchd process is running, disabling this process (pid {}) until \
+                     it goes away",
                     std::process::id()
                 );
                 self.bridges.delete_all(false);
@@ -329,6 +357,12 @@ impl Daemon {
             transaction.set("Open_vSwitch", uuid, "datapath_types", datapath_types);
             let iface_types = names(self.bridges.registry().types());
             transaction.set("Open_vSwitch", uuid, "iface_types", iface_types);
+            if self.embedded.is_some() {
+                write_versions(uuid, &mut transaction);
+            }
+        } else if self.embedded.is_some() {
+            // Nobody else is there to make the one row that everything hangs on.
+            transaction.insert("Open_vSwitch");
         }
         self.writing_outcome = Some(self.database.commit(&transaction));
         if self.initialized {
@@ -346,4 +380,23 @@ impl Daemon {
             }
         }
     }
+}
+
+/// Follows the kernel's links until the process ends.
+async fn watch_links(links: Arc<Links>) {
+    let Err(error) = links.watch().await;
+    warn!(
+        target: "netlink_notifier",
+        "changes of links go unnoticed from now on: {}", errno::text(&error)
+    );
+}
+
+/// Writes what the start scripts of Open vSwitch write where the database is not embedded.
+fn write_versions(root: Uuid, transaction: &mut Transaction) {
+    let System { name, version } = System::current();
+    let mut set = |column, text: &str| transaction.set("Open_vSwitch", root, column, text);
+    set("ovs_version", OVS_VERSION);
+    set("db_version", open_vswitch::VERSION);
+    set("system_type", &name);
+    set("system_version", &version);
 }

@@ -15,3 +15,4 @@ pub mod log;
 pub mod memory_lock;
 pub mod ovsdb;
 pub mod startup;
+pub mod system;

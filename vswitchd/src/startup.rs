@@ -29,6 +29,7 @@ use crate::exit::{Signals, terminate};
 use crate::log::Log;
 use crate::memory_lock;
 use crate::ovsdb::client::{Client, RemotesError, Settings, parse_remotes};
+use crate::ovsdb::server::{Server as DatabaseServer, ServerError, Settings as DatabaseSettings};
 
 /// Why the daemon cannot run.
 #[derive(Debug, Error)]
@@ -42,6 +43,9 @@ enum StartError {
     /// The control socket's name is unusable.
     #[error(transparent)]
     ControlSocketName(#[from] RemoteError),
+    /// The embedded database cannot be served.
+    #[error(transparent)]
+    DatabaseServer(ServerError),
     /// The database's name is unusable.
     #[error(transparent)]
     Database(#[from] RemotesError),
@@ -106,16 +110,23 @@ fn run_role(args: &Args, directories: &Directories, log: &Log) -> Result<ExitCod
         memory_lock::lock_all();
     }
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, serve(args, directories, log, process))?;
-    Ok(ExitCode::SUCCESS)
+    let tasks = LocalSet::new();
+    let signal = tasks.block_on(&runtime, serve(args, directories, log, process))?;
+    // Sockets belong to tasks and are unlinked with them.
+    drop(tasks);
+    match signal {
+        Some(number) => terminate(number),
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
+/// Runs the switch. Returns the signal that ended it, if one did.
 async fn serve(
     args: &Args,
     directories: &Directories,
     log: &Log,
     process: daemonize::Daemon,
-) -> Result<(), StartError> {
+) -> Result<Option<i32>, StartError> {
     let mut signals = Signals::new()?;
     let dummies = match args.enable_dummy {
         None => DummyMode::Disabled,
@@ -123,9 +134,10 @@ async fn serve(
         Some(Dummies::System) => DummyMode::OverrideSystem,
         Some(Dummies::Override) => DummyMode::OverrideAll,
     };
-    let commands = command::all(dummies != DummyMode::Disabled, false);
+    let embedded = embedded_server(args, directories)?;
+    let commands = command::all(dummies != DummyMode::Disabled, embedded.is_some());
     let commands = Rc::new(Registry::new(commands));
-    let server = match control_socket(args, directories)? {
+    let mut server = match control_socket(args, directories)? {
         Some(remote) => Some(Server::bind(&remote, Rc::clone(&commands)).await?),
         None => None,
     };
@@ -138,20 +150,28 @@ async fn serve(
     });
     let bridges =
         Bridges::new(PortRegistry::new(dummies), args.disable_system, directories.run.clone());
-    let daemon = Daemon::new(Parts {
-        program: args.program.clone(),
-        version: format!("{} {}", args.program, version_text(&args.program)),
+    let mut daemon = Daemon::new(Parts {
+        version: version(&args.program),
         commands,
         log: log.clone(),
         counters: counters(),
         bridges,
         database,
+        embedded,
         process,
     });
-    tokio::select! {
-        () = daemon.run(server) => Ok(()),
-        number = signals.recv() => terminate(number),
-    }
+    let signal = tokio::select! {
+        () = daemon.run(&mut server) => None,
+        number = signals.recv() => Some(number),
+    };
+    daemon.finish(server).await;
+    Ok(signal)
+}
+
+/// What `version` answers: the first line of what `--version` prints.
+fn version(program: &str) -> String {
+    let text = version_text(program);
+    format!("{program} {}", text.lines().next().unwrap_or_default())
 }
 
 /// Where the control socket goes, unless there is to be none.
@@ -162,6 +182,28 @@ fn control_socket(args: &Args, directories: &Directories) -> Result<Option<Remot
         None => PathBuf::from(format!("{}.{}.ctl", args.program, std::process::id())),
     };
     Remote::parse(&format!("punix:{}", name.display()), None, &directories.run).map(Some)
+}
+
+/// The embedded database server: where no other is named and none answers on the usual socket.
+/// A program called like Open vSwitch's leaves the database to `ovsdb-server`, as that does.
+fn embedded_server(
+    args: &Args,
+    directories: &Directories,
+) -> Result<Option<DatabaseServer>, StartError> {
+    if args.remote().is_some() || args.program.starts_with("ovs-") {
+        return Ok(None);
+    }
+    let settings = DatabaseSettings {
+        database: args.db_file.clone().unwrap_or_else(|| directories.db.join("conf.db")),
+        remotes: vec![Remote::parse("punix:db.sock", None, &directories.run)?],
+        run_directory: directories.run.clone(),
+        sync: true,
+    };
+    match DatabaseServer::start(settings) {
+        Ok(server) => Ok(Some(server)),
+        Err(ServerError::InUse(_)) => Ok(None),
+        Err(error) => Err(StartError::DatabaseServer(error)),
+    }
 }
 
 fn database_remotes(args: &Args, directories: &Directories) -> Result<Vec<Remote>, RemotesError> {

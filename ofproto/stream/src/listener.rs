@@ -36,7 +36,7 @@ pub enum BindError {
         /// Text of the remote.
         remote: String,
         /// What is missing.
-        source: TlsError,
+        source: Box<TlsError>,
     },
     /// The host name has no address.
     #[error("{remote}: host \"{host}\" has no address")]
@@ -105,7 +105,10 @@ impl Listener {
         let socket = match remote.address() {
             Address::PassiveSsl { .. } => Socket::Tls(
                 listener,
-                tls.ok_or(BindError::Tls { remote: text, source: TlsError::NotConfigured })?,
+                tls.ok_or_else(|| BindError::Tls {
+                    remote: text,
+                    source: Box::new(TlsError::NotConfigured),
+                })?,
             ),
             _ => Socket::Tcp(listener),
         };

@@ -75,11 +75,20 @@ impl Output {
     /// asked for, as Open vSwitch does for commands that have no JSON form.
     pub fn into_result(self, format: Format) -> Value {
         match (self, format) {
-            (Self::Text(text), Format::Text) => Value::String(text),
+            (Self::Text(text), Format::Text) => Value::String(end_line(text)),
             (Self::Text(text), Format::Json) => json!({"reply": text, "reply-format": "plain"}),
             (Self::Json(value), _) => value,
         }
     }
+}
+
+/// `text` with a newline at its end, unless it is empty: tools up to Open vSwitch 3.x print it as
+/// it comes.
+pub fn end_line(mut text: String) -> String {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
 }
 
 /// Result of a command; an error is a sentence for the operator.
@@ -276,7 +285,8 @@ mod tests {
     #[test]
     fn wraps_text_where_json_is_wanted() {
         let text = || Output::Text("hi".to_owned());
-        assert_eq!(text().into_result(Format::Text), json!("hi"));
+        assert_eq!(text().into_result(Format::Text), json!("hi\n"));
+        assert_eq!(Output::none().into_result(Format::Text), json!(""));
         assert_eq!(
             text().into_result(Format::Json),
             json!({"reply": "hi", "reply-format": "plain"})

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn_local};
 use tracing::{debug, warn};
 
-use super::registry::{Call, Format, Handler, Outcome, Output, Registry, Responder};
+use super::registry::{Call, Format, Handler, Outcome, Output, Registry, Responder, end_line};
 use crate::jsonrpc::{Connection, ConnectionError, Limits, Message};
 
 /// A request is a command line; its answer may be a dump of everything.
@@ -133,7 +133,7 @@ async fn serve_requests(
         REPLIED.add(1);
         let reply = match outcome {
             Ok(output) => Message::Reply { result: output.into_result(format), id },
-            Err(error) => Message::Error { error: Value::String(error), id },
+            Err(error) => Message::Error { error: Value::String(end_line(error)), id },
         };
         connection.send(reply)?;
         connection.flush().await?;

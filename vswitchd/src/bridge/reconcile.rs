@@ -70,15 +70,53 @@ impl Bridges {
     /// Takes all bridges away. Devices that outlive the process go as well if `delete_devices`.
     pub fn delete_all(&mut self, delete_devices: bool) {
         for name in self.applied.keys().cloned().collect::<Vec<_>>() {
-            if delete_devices {
-                self.delete_bridge(&name);
-            } else {
-                self.applied.remove(&name);
-                self.switches.remove(&name);
-                self.services.remove(&name);
+            if !delete_devices && let Some(switch) = self.switches.get_mut(&name) {
+                switch.ports_mut().for_each(|(_, port)| port.port.leave_device_behind());
             }
+            self.delete_bridge(&name);
         }
         self.datapaths.clear();
+    }
+
+    /// Closes the ports whose devices are gone; they count as not opened from here on. Returns
+    /// whether there were any.
+    pub fn close_lost(&mut self) -> bool {
+        let mut lost = Vec::new();
+        for (bridge, applied) in &self.applied {
+            let Some(switch) = self.switches.get(bridge) else { continue };
+            for (interface, state) in &applied.interfaces {
+                let port = state.number.and_then(|number| switch.port(number));
+                if let Some(Err(error)) = port.map(|port| port.port.admin_up()) {
+                    let name =
+                        InterfaceName { bridge: bridge.clone(), interface: interface.clone() };
+                    lost.push((name, state.config.clone(), error));
+                }
+            }
+        }
+        for (name, config, error) in &lost {
+            info!(target: "bridge", "bridge {}: {error}", name.bridge);
+            self.delete_interface(name);
+            self.fail_interface(name, config, error.to_string());
+        }
+        !lost.is_empty()
+    }
+
+    /// Names of the interfaces that are not open although the kernel has devices of their names.
+    pub fn present_but_closed(&self) -> BTreeSet<String> {
+        let interfaces = self.applied.values().flat_map(|bridge| &bridge.interfaces);
+        interfaces
+            .filter(|(name, interface)| {
+                interface.number.is_none() && self.registry.links().exists(name)
+            })
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    fn fail_interface(&mut self, name: &InterfaceName, config: &InterfaceConfig, error: String) {
+        let failed = AppliedInterface { config: config.clone(), number: None, error: Some(error) };
+        if let Some(bridge) = self.applied.get_mut(&name.bridge) {
+            bridge.interfaces.insert(name.interface.clone(), failed);
+        }
     }
 
     /// The datapath type that `Bridge.datapath_type` names.
@@ -210,14 +248,7 @@ impl Bridges {
         let configured = configure(port.port.as_mut(), config);
         if let Err(error) = configured {
             self.delete_interface(name);
-            let failed = AppliedInterface {
-                config: config.clone(),
-                number: None,
-                error: Some(error.to_string()),
-            };
-            if let Some(bridge) = self.applied.get_mut(&name.bridge) {
-                bridge.interfaces.insert(name.interface.clone(), failed);
-            }
+            self.fail_interface(name, config, error.to_string());
         } else if let Some(bridge) = self.applied.get_mut(&name.bridge)
             && let Some(interface) = bridge.interfaces.get_mut(&name.interface)
         {

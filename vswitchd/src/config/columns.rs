@@ -10,7 +10,11 @@ pub fn monitored() -> Vec<MonitoredTable> {
         table("Open_vSwitch").read(&["bridges", "next_cfg", "other_config"]).write(&[
             "cur_cfg",
             "datapath_types",
+            "db_version",
             "iface_types",
+            "ovs_version",
+            "system_type",
+            "system_version",
         ]),
         table("Bridge")
             .read(&["datapath_type", "name", "other_config", "ports", "protocols"])

@@ -90,7 +90,9 @@ pub fn settings(cache: &Cache) -> BTreeSet<String> {
 fn holds_anything(row: Row<'_>, column: &str) -> bool {
     let asks_nothing = |datum: &Datum| {
         datum.is_empty()
-            || [Atom::Boolean(false), Atom::Integer(0)].iter().any(|atom| datum.as_scalar() == Some(atom))
+            || [Atom::Boolean(false), Atom::Integer(0)]
+                .iter()
+                .any(|atom| datum.as_scalar() == Some(atom))
     };
     row.datum(column).is_some_and(|datum| !asks_nothing(datum))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::atom::Atom;
@@ -351,16 +351,20 @@ impl Datum {
     pub fn to_json(&self) -> Value {
         match &self.0 {
             Content::Map(pairs) => {
-                let pairs: Vec<_> =
-                    pairs.iter().map(|(k, v)| json!([k.to_json(), v.to_json()])).collect();
-                json!(["map", pairs])
+                let pair = |(key, value): &(Atom, Atom)| vec![key.to_json(), value.to_json()];
+                tagged("map", pairs.iter().map(pair).collect())
             }
             Content::Set(atoms) => match &**atoms {
                 [atom] => atom.to_json(),
-                atoms => json!(["set", atoms.iter().map(Atom::to_json).collect::<Vec<_>>()]),
+                atoms => tagged("set", atoms.iter().map(Atom::to_json).collect()),
             },
         }
     }
+}
+
+/// `["tag", [...]]`.
+fn tagged(tag: &str, elements: Value) -> Value {
+    vec![tag.into(), elements].into()
 }
 
 /// The elements of `["tag", [...]]`, of which there must be as many as the type allows; `None`
@@ -440,6 +444,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
     use crate::ovsdb::atom::AtomType;

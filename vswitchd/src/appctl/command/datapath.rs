@@ -16,6 +16,11 @@ pub(super) const COMMANDS: &[Command] = &[
     command("dpif/show", "", (0, 0), Handler::Now(show)),
 ];
 
+/// The type of a port as tools expect it: the device of an internal port is a tap.
+fn shown_type(port_type: &str) -> &str {
+    if port_type == "internal" { "tap" } else { port_type }
+}
+
 /// The bridges on a datapath, by name.
 fn switches_on(daemon: &Daemon, kind: DatapathType) -> impl Iterator<Item = &Switch> {
     let bridges = &daemon.bridges;
@@ -73,7 +78,7 @@ fn show_switch(switch: &Switch, text: &mut String) {
             text,
             "    {} {number}/{datapath_number}: ({}{separator}{})",
             port.name(),
-            port.port_type(),
+            shown_type(port.port_type()),
             options.join(", ")
         );
     }
@@ -86,7 +91,7 @@ fn switch_json(switch: &Switch) -> Value {
         let mut port = json!({
             "ofport": number.to_string(),
             "port_no": datapath_number,
-            "type": switch_port.port.port_type(),
+            "type": shown_type(switch_port.port.port_type()),
         });
         let options = switch_port.port.options();
         if let (false, Some(port)) = (options.is_empty(), port.as_object_mut()) {

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod datapath;
+mod dummy;
 mod log;
 mod memory;
 mod ovsdb_server;
@@ -20,9 +21,9 @@ pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
         memory::COMMANDS,
         datapath::COMMANDS,
     ];
-    let time = dummies.then_some(time::COMMANDS);
+    let instruments = dummies.then_some([dummy::COMMANDS, time::COMMANDS]);
     let database = embedded_database.then_some(ovsdb_server::COMMANDS);
-    always.into_iter().chain(time).chain(database).flatten().collect()
+    always.into_iter().chain(instruments.into_iter().flatten()).chain(database).flatten().collect()
 }
 
 const fn command(
