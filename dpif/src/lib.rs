@@ -22,12 +22,3 @@ pub use flow_table::{FlowRecord, FlowStatistics, WorkerId};
 
 #[cfg(test)]
 mod testing;
-
-use netdev::coverage::Counter;
-
-/// Batches that outgrew their array. Open vSwitch's can and its tools read this counter; batches
-/// here are of a fixed size.
-static BATCH_GROWN: Counter = Counter::new("dp_packet_batch_grow");
-
-/// The event counters of this crate.
-pub static COVERAGE: &[&Counter] = &[&BATCH_GROWN];

@@ -25,5 +25,10 @@ pub mod statistics;
 pub mod transmit;
 pub mod wire;
 
+/// Batches that outgrew their array. Open vSwitch's can and its tools read this counter; batches
+/// here are of a fixed size.
+static BATCH_GROWN: coverage::Counter = coverage::Counter::new("dp_packet_batch_grow");
+
 /// The event counters of this crate.
-pub static COVERAGE: &[&coverage::Counter] = &[&dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];
+pub static COVERAGE: &[&coverage::Counter] =
+    &[&BATCH_GROWN, &dummy::RECEIVE_QUEUE_FULL, &dummy::STREAM_FULL];

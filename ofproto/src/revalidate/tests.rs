@@ -17,7 +17,7 @@ use crate::epoch::Epoch;
 use crate::port::PortNumber;
 use crate::port_settings::{PortSettings, VlanMode};
 use crate::switch::Switch;
-use crate::switches::{FailMode, Switches};
+use crate::switches::FailMode;
 
 type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
