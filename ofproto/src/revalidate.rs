@@ -13,6 +13,7 @@ use netdev::clock;
 use netdev::coverage::Counter;
 use tracing::warn;
 
+use crate::switches::Switches;
 use crate::translate::{Request, translate};
 use crate::upcall::{FLOW_LIMIT_HIT, Upcalls};
 use installed::InstalledFlows;
@@ -188,12 +189,13 @@ impl Revalidator {
                 limit * 2
             );
         }
+        let switches = self.upcalls.switches();
         let (mut changes, mut left) = (Vec::new(), flows.len());
         for flow in flows {
             let max_idle = if left > limit { CROWDED_IDLE } else { self.settings.max_idle };
             let verdict = match left > limit * 2 {
                 true => Verdict::Delete,
-                false => self.judge_one(flow, epoch, now, max_idle),
+                false => self.judge_one(flow, &switches, epoch, now, max_idle),
             };
             self.installed.get(flow, now).count(&flow.statistics(), epoch);
             match verdict {
@@ -209,7 +211,8 @@ impl Revalidator {
 
     fn judge_one(
         &mut self,
-        flow: &Arc<FlowRecord>,
+        flow: &FlowRecord,
+        switches: &Switches,
         epoch: u64,
         now: Duration,
         max_idle: Duration,
@@ -236,7 +239,7 @@ impl Revalidator {
             }
         }
         let request = Request { key: flow.key(), is_packet: false, trace: None };
-        let Ok(translation) = translate(&self.upcalls.switches(), request) else {
+        let Ok(translation) = translate(switches, request) else {
             installed.set_lost();
             return Verdict::Delete;
         };

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
 use dpif::datapath::{Config, DatapathType, PortNumber as DatapathPort, Topology};
+use dpif::pmd::assign::Core;
 use netdev::ethernet_address::EthernetAddress;
 use netdev::offload::TransmitOffloads;
 use netdev::packet::{Batch, FramePool};
@@ -17,13 +18,14 @@ use crate::epoch::Epoch;
 use crate::port::PortNumber;
 use crate::port_settings::{PortSettings, VlanMode};
 use crate::switch::Switch;
-use crate::switches::{FailMode, Switches};
+use crate::switches::FailMode;
 
 type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 /// A port whose far side is the test.
 struct MemoryPort {
     name: String,
+    needs_pmd: bool,
     received: Frames,
     sent: Frames,
 }
@@ -83,6 +85,10 @@ impl Port for MemoryPort {
 
     fn rx_queues(&self) -> usize {
         1
+    }
+
+    fn needs_pmd(&self) -> bool {
+        self.needs_pmd
     }
 
     fn open_rx(&mut self, _: usize, _: &Arc<FramePool>) -> Result<Box<dyn RxQueue>, PortError> {
@@ -149,11 +155,19 @@ fn frame(source: u8, destination: u8) -> Vec<u8> {
 
 impl Setup {
     fn new() -> Self {
+        Self::polled_by(&[])
+    }
+
+    /// The same where poll threads on these cores forward, or the thread of the test if there are
+    /// none.
+    fn polled_by(cores: &[u32]) -> Self {
+        let cores: Vec<_> = cores.iter().map(|&core| Core { numa: core, core }).collect();
+        let needs_pmd = !cores.is_empty();
         let epoch = Arc::new(Epoch::default());
         let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch)));
         let datapath = Datapath::new(Config {
             kind: DatapathType::Dummy,
-            topology: Topology { cores: vec![], is_real: false },
+            topology: Topology { cores, is_real: false },
             frames: 256,
             handler: upcalls.clone(),
             seed: 7,
@@ -169,6 +183,7 @@ impl Setup {
             let (received, sent) = (Frames::default(), Frames::default());
             let port = MemoryPort {
                 name: name.to_owned(),
+                needs_pmd,
                 received: Arc::clone(&received),
                 sent: Arc::clone(&sent),
             };
@@ -420,4 +435,41 @@ fn purging_leaves_no_flow() {
     let flows = setup.datapath.dump_flows(None);
     let [flow] = &flows[..] else { panic!("{flows:?}") };
     assert_eq!(*flow.mask(), dpif::flow::FlowMask::exact_for(flow.key()));
+}
+
+#[test]
+fn flows_come_true_while_poll_threads_forward() {
+    let mut setup = Setup::polled_by(&[0, 1]);
+    for round in 0..300u32 {
+        for (number, (received, _)) in (0..).zip(&setup.frames) {
+            // Stations 0 to 6 go from port to port.
+            let (source, destination) = ((round + number) % 7, (round / 3 + 2 * number) % 7);
+            let mut received = received.lock().unwrap();
+            received.push_back(frame(source as u8, destination as u8));
+        }
+        setup.run();
+    }
+    while setup.frames.iter().any(|(received, _)| !received.lock().unwrap().is_empty()) {
+        std::thread::yield_now();
+    }
+    // The last frames may still be on their way.
+    let mut untrue = 1;
+    for _ in 0..1000 {
+        setup.run();
+        untrue = gone_after(&mut setup, Duration::ZERO);
+        if untrue == 0 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!(untrue, 0);
+    let flows = setup.datapath.dump_flows(None);
+    assert_eq!(setup.revalidator.statistics().known, flows.len());
+    assert!(flows.len() > 6, "{flows:?}");
+    assert!(flows.iter().all(|flow| matches!(flow.worker(), WorkerId::Core(_))));
+    let switches = setup.upcalls.switches();
+    for flow in flows {
+        let request = Request { key: flow.key(), is_packet: false, trace: None };
+        assert_eq!(flow.actions(), translate(&switches, request).unwrap().actions);
+    }
 }
