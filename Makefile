@@ -19,7 +19,7 @@ deps: packages ## Install what everything here needs (Debian packages, cargo too
 
 build: ## Build the release binaries into target/release
 	@.ci/toolchain
-	cargo build --release --locked --workspace --bins
+	cargo build --release --locked --workspace --bins --example manual
 
 demo: packages build ## Start the switch in a temporary directory, use it, stop it
 	@.ci/demo

@@ -57,7 +57,6 @@ impl DatapathType {
     pub fn port_open_type(self, port_type: &str) -> &str {
         match (self, port_type) {
             (Self::Dummy, "internal") => "dummy-internal",
-            (Self::Netdev, "internal") => "tap",
             _ => port_type,
         }
     }

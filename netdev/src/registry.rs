@@ -1,5 +1,7 @@
 //! The port types that exist, and how a port of each is opened.
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 
 use crate::dummy::DummyPorts;
@@ -32,13 +34,13 @@ const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 pub struct Registry {
     mode: DummyMode,
     dummies: DummyPorts,
-    links: Links,
+    links: Arc<Links>,
 }
 
 impl Registry {
     /// A registry with the port types that `mode` calls for.
     pub fn new(mode: DummyMode) -> Self {
-        Self { mode, dummies: DummyPorts::default(), links: Links::default() }
+        Self { mode, dummies: DummyPorts::default(), links: Arc::default() }
     }
 
     /// Which ports are dummies.
@@ -62,7 +64,7 @@ impl Registry {
     }
 
     /// The kernel's links, which the daemon is to [watch](Links::watch).
-    pub fn links(&self) -> &Links {
+    pub fn links(&self) -> &Arc<Links> {
         &self.links
     }
 

@@ -5,16 +5,22 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tempfile::TempDir;
+
+use crate::namespace::Namespace;
 
 /// The environment variables that place the files of OVS's programs and of ours.
 const PLACES: [&str; 5] =
     ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "OVS_PKGDATADIR"];
 
-/// A temporary directory for sockets, logs, pid files and databases, removed on drop.
+/// A temporary directory for sockets, logs, pid files and databases. Dropping it removes it, and
+/// kills every process that was started to work in it and still runs, however it detached.
 #[derive(Debug)]
 pub struct Directory {
     root: TempDir,
+    /// Where its commands run, if not where the test does.
+    namespace: Option<Namespace>,
 }
 
 impl Default for Directory {
@@ -27,13 +33,21 @@ impl Directory {
     /// An empty directory.
     pub fn new() -> Self {
         let root = tempfile::Builder::new().prefix("sluice-").tempdir();
-        Self { root: root.expect("a temporary directory") }
+        Self { root: root.expect("a temporary directory"), namespace: None }
+    }
+
+    /// An empty directory whose commands run in a network namespace of their own.
+    #[track_caller]
+    pub fn in_namespace() -> Self {
+        let mut directory = Self::new();
+        directory.namespace = Some(Namespace::new());
+        directory
     }
 
     /// The same on a file system in memory, where writing out a file costs nothing.
     pub fn in_memory() -> Self {
         let root = tempfile::Builder::new().prefix("sluice-").tempdir_in("/dev/shm");
-        Self { root: root.expect("a temporary directory in /dev/shm") }
+        Self { root: root.expect("a temporary directory in /dev/shm"), namespace: None }
     }
 
     /// The directory itself.
@@ -74,7 +88,14 @@ impl Directory {
 
     /// A command that runs in this directory and finds its files here.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        let mut command = match &self.namespace {
+            None => Command::new(program),
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace.name()]).arg(program);
+                command
+            }
+        };
         command
             .current_dir(self.root())
             .stdin(Stdio::null())
@@ -86,4 +107,34 @@ impl Directory {
         }
         command
     }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let variable = format!("OVS_RUNDIR={}", self.root().display());
+        // Again until none is left: one may have started another before it was killed.
+        while kill_with_variable(&variable) {}
+    }
+}
+
+/// Kills the processes that were started with a variable in their environment. Says whether
+/// there were any.
+fn kill_with_variable(variable: &str) -> bool {
+    let has_variable = |pid: Pid| {
+        let path = format!("/proc/{}/environ", pid.as_raw_nonzero());
+        let environment = std::fs::read(path).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    let entries = std::fs::read_dir("/proc").expect("a readable /proc");
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut found = false;
+    for pid in numbers.filter_map(Pid::from_raw).filter(|pid| has_variable(*pid)) {
+        found = true;
+        // The number may be that of another process by now, but the handle stays with one.
+        let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        if has_variable(pid) {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
+    }
+    found
 }

@@ -6,6 +6,8 @@
 pub mod connection;
 pub mod daemon;
 pub mod directory;
+pub mod fuzz;
+pub mod namespace;
 pub mod ovsdb_server;
 pub mod process;
 pub mod tools;

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// How long a step may take before the test gives up on it.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// What a command that ended left behind.
 #[derive(Debug)]
@@ -103,13 +103,11 @@ impl Running {
         Self { pid, handle, child: Some(child) }
     }
 
-    /// Takes over a process that a child of this test left running.
-    #[track_caller]
-    pub fn from_pid(pid: i32) -> Self {
-        let number = Pid::from_raw(pid).expect("a positive process number");
-        let handle = pidfd_open(number, PidfdFlags::empty())
-            .unwrap_or_else(|error| panic!("process {pid} is not running: {error}"));
-        Self { pid: number, handle, child: None }
+    /// Takes over a process that a child of this test left running, if it still does.
+    pub fn of_pid(pid: i32) -> Option<Self> {
+        let pid = Pid::from_raw(pid)?;
+        let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        Some(Self { pid, handle, child: None })
     }
 
     /// The process number.

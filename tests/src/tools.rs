@@ -61,6 +61,12 @@ impl Directory {
         Output::of(self.command("ovsdb-tool").args(args))
     }
 
+    /// Runs `ip ARGS`.
+    #[track_caller]
+    pub fn ip(&self, args: &[&str]) -> Output {
+        Output::of(self.command("ip").args(args))
+    }
+
     /// Whether a tool can reach a server on `db.sock` here.
     pub fn has_database(&self) -> bool {
         std::os::unix::net::UnixStream::connect(self.path("db.sock")).is_ok()

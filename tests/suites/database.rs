@@ -218,29 +218,39 @@ pub(crate) fn client_dumps_and_transacts(directory: &Directory, _: &mut Daemon<'
 }
 
 pub(crate) fn client_monitors(directory: &Directory, _: &mut Daemon<'_>) {
-    directory.vsctl(&["init"]).ok();
-    for command in ["monitor", "monitor-cond", "monitor-cond-since"] {
+    let add = ["add-br", "first", "--", "set", "bridge", "first", "datapath_type=dummy"];
+    directory.vsctl(&add).ok();
+    let old = ["initial first {}", "insert br0 {}", "old {}", "new br0 {a=b}", "delete br0 {a=b}"];
+    // The newer notifications leave out what has its default.
+    let new = ["initial first", "insert br0", "modify {a=b}", "delete"];
+    for (command, since, expected) in [
+        ("monitor", &[][..], &old[..]),
+        ("monitor-cond", &["[true]"], &new),
+        ("monitor-cond-since", &["00000000-0000-0000-0000-000000000000", "[true]"], &new),
+    ] {
         let name = format!("{command}.txt");
         let output = File::create(directory.path(&name)).unwrap();
-        let mut words = vec![command, "unix:db.sock", "Open_vSwitch"];
-        match command {
-            "monitor-cond" => words.push("[true]"),
-            "monitor-cond-since" => {
-                words.extend(["00000000-0000-0000-0000-000000000000", "[true]"])
-            }
-            _ => {}
-        }
-        words.extend(["Bridge", "name,external_ids"]);
-        let monitor = directory.command("ovsdb-client").args(words).stdout(output).spawn();
-        let monitor = Running::from_child(monitor.unwrap());
+        let mut monitor = directory.command("ovsdb-client");
+        monitor.args([command, "unix:db.sock", "Open_vSwitch"]).args(since).stdout(output);
+        let monitor = monitor.args(["Bridge", "name,external_ids"]).spawn().unwrap();
+        let monitor = Running::from_child(monitor);
+        let seen = || {
+            let text = directory.read(&name);
+            let words = text.lines().map(|line| {
+                let words = line.split_whitespace().filter(|word| word.len() != 36);
+                words.collect::<Vec<_>>().join(" ")
+            });
+            // Not the headings, nor the position in the history.
+            words
+                .filter(|line| !line.is_empty() && !line.starts_with(['-', 'r', 'f', 'l']))
+                .collect::<Vec<_>>()
+        };
+        wait_until(&format!("{command} has started"), || !seen().is_empty());
         add_bridge(directory);
         directory.vsctl(&["set", "bridge", "br0", "external_ids:a=b"]).ok();
         directory.vsctl(&["del-br", "br0"]).ok();
-        wait_until(&format!("{command} sees three changes"), || {
-            let text = directory.read(&name);
-            let seen = |action: &str| text.lines().any(|line| line.contains(action));
-            seen(" insert ") && seen(" old ") && seen(" new ") && seen(" delete ")
-        });
+        wait_until(&format!("{command} sees all changes"), || seen().len() >= expected.len());
+        assert_eq!(seen(), expected, "{command}");
         drop(monitor);
     }
 }
@@ -337,4 +347,79 @@ pub(crate) fn two_clients_contend_for_a_lock(directory: &Directory, _: &mut Daem
     assert_eq!(first.call("steal", &json!(["mine"])), Ok(json!({"locked": true})));
     let stolen = second.receive().expect("a notification");
     assert_eq!((&stolen["method"], &stolen["params"]), (&json!("stolen"), &json!(["mine"])));
+}
+
+pub(crate) fn bad_transactions_change_nothing(directory: &Directory, daemon: &mut Daemon<'_>) {
+    directory.vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=dummy"]).ok();
+    let before = directory.ovsdb_client(&["dump"]).ok();
+    let mut connection = Connection::open(directory.path("db.sock"));
+    let bridge = |row: Value| json!({"op": "update", "table": "Bridge", "where": [["name", "==", "br0"]], "row": row});
+    let absent = "01234567-89ab-cdef-0123-456789abcdef";
+    // One operation, and OVSDB's word for what is wrong with it.
+    let table = [
+        (json!({"op": "nonsense"}), "syntax error"),
+        (json!({}), "syntax error"),
+        (json!("insert"), "syntax error"),
+        (json!({"op": "insert"}), "syntax error"),
+        (json!({"op": "insert", "table": "Nonsense", "row": {}}), "syntax error"),
+        (json!({"op": "insert", "table": "Queue", "row": {"nonsense": 1}}), "unknown column"),
+        (json!({"op": "insert", "table": "Queue", "row": {"dscp": "x"}}), "syntax error"),
+        (json!({"op": "insert", "table": "Queue", "row": {"dscp": 64}}), "constraint violation"),
+        (json!({"op": "insert", "table": "Queue", "row": {}, "x": 1}), "syntax error"),
+        (
+            json!({"op": "select", "table": "Bridge", "where": [["name", "=", 1]]}),
+            "unknown function",
+        ),
+        (json!({"op": "select", "table": "Bridge", "where": [["x", "==", 1]]}), "unknown column"),
+        (bridge(json!({"fail_mode": "nonsense"})), "constraint violation"),
+        (bridge(json!({"flood_vlans": ["set", [4096]]})), "constraint violation"),
+        (bridge(json!({"name": "br1"})), "constraint violation"),
+        (bridge(json!({"ports": ["uuid", absent]})), "referential integrity violation"),
+        (bridge(json!({"external_ids": ["map", [["a", "1"], ["a", "2"]]]})), "ovsdb error"),
+        (bridge(json!({"ports": ["uuid", "nonsense"]})), "syntax error"),
+        (
+            json!({"op": "mutate", "table": "Open_vSwitch", "where": [],
+            "mutations": [["next_cfg", "/=", 0]]}),
+            "domain error",
+        ),
+        (
+            json!({"op": "mutate", "table": "Bridge", "where": [],
+            "mutations": [["name", "+=", 1]]}),
+            "constraint violation",
+        ),
+        (json!({"op": "assert", "lock": "not_mine"}), "not owner"),
+        (
+            json!({"op": "wait", "table": "Bridge", "where": [], "columns": ["name"], "until": "==",
+            "rows": [], "timeout": 0}),
+            "timed out",
+        ),
+        (json!({"op": "commit"}), "syntax error"),
+        (json!({"op": "abort"}), "aborted"),
+    ];
+    let mut surprises = Vec::new();
+    for (operation, expected) in table {
+        // A change before it must not survive.
+        let results =
+            connection.transact(&[bridge(json!({"stp_enable": true})), operation.clone()]);
+        let errors = results.as_array().expect("results").iter();
+        let errors = errors.filter(|result| result.get("error").is_some()).collect::<Vec<_>>();
+        assert_eq!(errors.len(), 1, "{operation}: {results}");
+        if errors[0]["error"] != json!(expected) {
+            surprises.push(format!("{operation}: {results}"));
+        }
+        assert_eq!(directory.ovsdb_client(&["dump"]).ok(), before, "{operation}");
+    }
+    assert_eq!(surprises, Vec::<String>::new());
+    for params in [json!([]), json!([1]), json!(["Nonsense"]), json!("Open_vSwitch")] {
+        let mut connection = Connection::open(directory.path("db.sock"));
+        let request = json!({"id": 1, "method": "transact", "params": params});
+        connection.write(request.to_string().as_bytes()).unwrap();
+        connection.finish();
+        if let Some(reply) = connection.receive() {
+            assert!(!reply["error"].is_null(), "{params}: {reply}");
+        }
+    }
+    let error = connection.call("nonsense", &json!([])).unwrap_err();
+    assert_eq!(error, json!("unknown method"));
+    daemon.allow("|WARN|unix#");
 }

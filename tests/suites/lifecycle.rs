@@ -38,6 +38,33 @@ fn names(list: &[&str]) -> BTreeSet<String> {
     list.iter().map(|name| (*name).to_owned()).collect()
 }
 
+/// What may appear on stderr before the daemon detaches: the list of OVS's test suite.
+const BEFORE_DETACHING: [&str; 8] = [
+    "|vlog|INFO|opened log file",
+    "|vswitchd|INFO|",
+    "|reconnect|INFO|",
+    "|ovs_numa|INFO|Discovered",
+    "|ofproto|INFO|using datapath ID",
+    "|ofproto|INFO|datapath ID changed to",
+    "|dpif_offload|INFO|Flow HW offload is enabled",
+    "|dpdk|INFO|DPDK Disabled",
+];
+
+#[test]
+fn says_little_before_detaching() {
+    let directory = Directory::new();
+    let mut command = directory.command(program("sluice-vswitchd"));
+    command.args(["--enable-dummy", "--disable-system", "--disable-system-route"]);
+    command.args(["--detach", "--no-chdir", "--pidfile", "--log-file"]);
+    let output = Output::of(command.args(["-vvconn", "-vofproto_dpif", "-vunixctl"]));
+    let daemon = Daemon::adopt(&directory, "sluice-vswitchd");
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:#?}");
+    for line in output.stderr.lines() {
+        assert!(BEFORE_DETACHING.iter().any(|text| line.contains(text)), "{line}");
+    }
+    daemon.stop();
+}
+
 #[test]
 fn detaches_once_configured() {
     let directory = Directory::new();
@@ -138,7 +165,7 @@ fn monitor_restarts_a_crashed_daemon() {
     let directory = Directory::new();
     let daemon = Daemon::start(&directory, &["--monitor"]);
     let first = daemon.running().pid();
-    daemon.running().signal(Signal::SEGV);
+    daemon.running().signal(Signal::ABORT);
     wait_until("the monitor has started another daemon", || {
         let text = std::fs::read_to_string(directory.path("sluice-vswitchd.pid"));
         text.is_ok_and(|text| text.ends_with('\n') && text != format!("{first}\n"))
@@ -149,7 +176,7 @@ fn monitor_restarts_a_crashed_daemon() {
         daemon.appctl(&["version"]).status.success() && directory.has_database()
     });
     daemon.wait_for_log("(monitor)|ERR|");
-    let expected = format!("1 crashes: pid {first} died, killed (Segmentation fault), restarting");
+    let expected = format!("1 crashes: pid {first} died, killed (Aborted");
     assert!(daemon.log().contains(&expected), "{}", daemon.log());
     daemon.allow("(monitor)|ERR|1 crashes: ");
     daemon.allow("failed to disable core dumps");
@@ -247,10 +274,10 @@ fn prints_version_and_help() {
 fn takes_the_name_it_is_called_by() {
     let directory = Directory::new();
     let server = OvsdbServer::start(&directory);
-    let mut daemon = Daemon::start_as(&directory, "ovs-vswitchd", &[]);
+    let mut daemon = Daemon::start_as(&directory, "ovs-vswitchd", &["-vconsole:off"]);
     let pid = daemon.running().pid();
     assert_eq!(directory.read("ovs-vswitchd.pid"), format!("{pid}\n"));
-    assert_eq!(daemon.appctl(&["version"]).ok(), "ovs-vswitchd (Open vSwitch) 4.0.90\n");
+    assert_eq!(daemon.appctl(&["version"]).ok().trim_end(), "ovs-vswitchd (Open vSwitch) 4.0.90");
     let own = directory.names().into_iter().filter(|name| name.contains("sluice"));
     assert_eq!(own.collect::<Vec<_>>(), Vec::<String>::new());
     daemon.allow("database needs upgrade?");
@@ -294,8 +321,9 @@ fn gives_up_privileges() {
     let status = |key| daemon.running().status(key);
     assert_eq!(status("Uid"), "65534\t65534\t65534\t65534");
     assert_eq!(status("Gid"), "65534\t65534\t65534\t65534");
-    // CAP_NET_BROADCAST 11, CAP_NET_ADMIN 12, CAP_NET_RAW 13, CAP_IPC_LOCK 14, CAP_SYS_NICE 23.
-    assert_eq!(status("CapEff"), "0000000000807800");
+    // CAP_NET_BIND_SERVICE 10, CAP_NET_BROADCAST 11, CAP_NET_ADMIN 12, CAP_NET_RAW 13,
+    // CAP_IPC_LOCK 14 and CAP_SYS_NICE 23.
+    assert_eq!(status("CapEff"), "0000000000807c00");
     assert_ne!(status("VmLck"), "0 kB");
     directory.vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=dummy"]).ok();
     daemon.stop();

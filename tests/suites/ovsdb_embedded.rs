@@ -15,6 +15,7 @@ fn run(scenario: fn(&Directory, &mut Daemon<'_>)) {
 
 database::scenarios!(
     run: backup_and_restore,
+    bad_transactions_change_nothing,
     bridges_and_ports,
     client_dumps_and_transacts,
     client_monitors,

@@ -2,6 +2,8 @@
 
 mod database;
 
+use serde_json::Value;
+use tests::ovsdb_server::SCHEMA;
 use tests::process::LIMIT;
 use tests::{Daemon, Directory, OvsdbServer, wait_until};
 
@@ -25,6 +27,7 @@ fn run(scenario: fn(&Directory, &mut Daemon<'_>)) {
 
 database::scenarios!(
     run: backup_and_restore,
+    bad_transactions_change_nothing,
     bridges_and_ports,
     client_dumps_and_transacts,
     client_monitors,
@@ -45,12 +48,19 @@ fn add_bridge(directory: &Directory) {
 #[test]
 fn missing_columns_are_reported_once() {
     let directory = Directory::new();
+    let text = std::fs::read_to_string(SCHEMA).unwrap();
+    let mut schema = serde_json::from_str::<Value>(&text).unwrap();
+    let columns = schema["tables"]["Interface"]["columns"].as_object_mut().unwrap();
+    columns.remove("mtu_request").expect("a column that the switch uses");
+    directory.write("old.ovsschema", schema.to_string());
+    directory.ovsdb_tool(&["create", "conf.db", "old.ovsschema"]).ok();
     let server = OvsdbServer::start(&directory);
     let daemon = start(&directory);
     add_bridge(&directory);
-    let line = "|ovsdb_idl|WARN|Mirror table in Open_vSwitch database lacks filter column \
+    let line = "|ovsdb_idl|WARN|Interface table in Open_vSwitch database lacks mtu_request column \
         (database needs upgrade?)";
     assert_eq!(daemon.log().matches(line).count(), 1, "{}", daemon.log());
+    assert_eq!(directory.vsctl(&["get", "interface", "br0", "mtu"]).ok(), "1500\n");
     daemon.stop();
     server.stop();
 }

@@ -131,8 +131,8 @@ pub struct ProcessArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// Set what is logged: [DESTINATION:][MODULE:][LEVEL], PATTERN:DESTINATION:PATTERN or
-    /// FACILITY:FACILITY; everything without a value
+    /// Set what is logged: a destination, a module and a level joined by colons, each optional;
+    /// or PATTERN:DESTINATION:PATTERN, or FACILITY:FACILITY; without a value, everything
     #[arg(short, long, value_name = "SPEC", num_args = 0..=1, require_equals = true,
           default_missing_value = "any:any:dbg", action = ArgAction::Append)]
     pub verbose: Vec<Spec>,
@@ -141,7 +141,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub log_file: Option<Option<PathBuf>>,
 
-    /// Way to the system's log: libc, unix:FILE, udp:HOST[:PORT] or null
+    /// Way to the system's log: libc, unix:FILE, udp:HOST, udp:HOST:PORT or null
     #[arg(
         long,
         value_name = "METHOD",
@@ -263,7 +263,7 @@ pub fn program_name(first_word: Option<&OsStr>, default: &str) -> String {
 /// What `--version` prints after the name of the program. Tools that ask a program called like
 /// one of Open vSwitch expect its version.
 pub fn version_text(program: &str) -> String {
-    if program.starts_with("ovs-") {
+    if program.starts_with("ovs") {
         format!("(Open vSwitch) {OVS_VERSION}")
     } else {
         format!(

@@ -25,7 +25,7 @@ impl Directories {
     /// that it can take its place. A variable set to nothing counts as not set.
     pub fn new(program: &str, variable: impl Fn(&str) -> Option<OsString>) -> Self {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let defaults = if program.starts_with("ovs-") {
+        let defaults = if program.starts_with("ovs") {
             [
                 "/var/run/openvswitch",
                 "/var/log/openvswitch",

@@ -1,6 +1,11 @@
 //! The daemon around the switch: command line, life cycle, log, database and control socket.
 
+pub mod appctl;
 pub mod args;
+pub mod bridge;
+pub mod config;
+pub mod coverage;
+pub mod daemon;
 pub mod daemonize;
 pub mod directories;
 pub mod errno;
@@ -9,3 +14,5 @@ pub mod jsonrpc;
 pub mod log;
 pub mod memory_lock;
 pub mod ovsdb;
+pub mod startup;
+pub mod system;

@@ -1,3 +1,7 @@
-//! Placeholder.
+//! The switch daemon.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    vswitchd::startup::run()
+}

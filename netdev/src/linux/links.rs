@@ -50,6 +50,11 @@ impl Links {
         self.changed.notified().await;
     }
 
+    /// Whether the kernel has a device `name` now.
+    pub fn exists(&self, name: &str) -> bool {
+        netlink::link(name).is_ok()
+    }
+
     /// Starts to follow device `name`, which must exist.
     pub(super) fn open(&self, name: &str) -> Result<Arc<Device>, Errno> {
         let link = netlink::link(name)?;

@@ -513,4 +513,4 @@ pub(crate) fn put_oxm(out: &mut Vec<u8>, flow_match: &Match, version: Version) -
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -112,18 +112,3 @@ pub(crate) fn patch_u16(out: &mut [u8], offset: usize, value: u16) {
         place.copy_from_slice(&value.to_be_bytes());
     }
 }
-
-/// Stores the length of the bytes after `start`, as a 16-bit value, at `offset`.
-///
-/// # Errors
-/// `too_long` when the length does not fit in 16 bits.
-pub(crate) fn patch_len(
-    out: &mut [u8],
-    start: usize,
-    offset: usize,
-    too_long: OfError,
-) -> Result<(), OfError> {
-    let len = u16::try_from(out.len() - start).map_err(|_| too_long)?;
-    patch_u16(out, offset, len);
-    Ok(())
-}

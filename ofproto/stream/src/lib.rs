@@ -1,6 +1,6 @@
 //! Byte streams between the switch and its controllers, databases and tools: unix, TCP and TLS.
 //!
-//! A [`Remote`] says where the other side is. [`connect`] opens a [`Stream`] to an active remote,
+//! A [`Remote`] says where the other side is. [`connect()`] opens a [`Stream`] to an active remote,
 //! [`Listener`] accepts streams on a passive one. [`Reconnect`] decides when to try again.
 
 mod connect;

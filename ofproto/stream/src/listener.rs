@@ -36,7 +36,7 @@ pub enum BindError {
         /// Text of the remote.
         remote: String,
         /// What is missing.
-        source: TlsError,
+        source: Box<TlsError>,
     },
     /// The host name has no address.
     #[error("{remote}: host \"{host}\" has no address")]
@@ -68,16 +68,25 @@ enum Socket {
 }
 
 impl Listener {
+    /// Listens on `remote`, a passive unix socket, without waiting for anything.
+    ///
+    /// # Errors
+    /// When the system refuses, or the remote is of another kind.
+    pub fn bind_unix(remote: &Remote) -> Result<Self, BindError> {
+        let name = remote.to_string();
+        let Address::PassiveUnix(path) = remote.address() else {
+            return Err(BindError::Active { remote: name });
+        };
+        let (listener, file) = unix::bind_listener(path)
+            .map_err(|source| BindError::Io { remote: name.clone(), source })?;
+        Ok(Self { name, port: None, socket: Socket::Unix { listener, _file: file } })
+    }
+
     /// Listens on `remote`. TLS remotes need `tls`.
     pub async fn bind(remote: &Remote, tls: Option<Arc<TlsConfig>>) -> Result<Self, BindError> {
         let text = remote.to_string();
         let (method, host, port) = match remote.address() {
-            Address::PassiveUnix(path) => {
-                let (listener, file) = unix::bind_listener(path)
-                    .map_err(|source| BindError::Io { remote: text.clone(), source })?;
-                let socket = Socket::Unix { listener, _file: file };
-                return Ok(Self { name: text, port: None, socket });
-            }
+            Address::PassiveUnix(_) => return Self::bind_unix(remote),
             Address::PassiveTcp { host, port } => ("ptcp", host, *port),
             Address::PassiveSsl { host, port } => ("pssl", host, *port),
             Address::Unix(_) | Address::Tcp { .. } | Address::Ssl { .. } => {
@@ -96,7 +105,10 @@ impl Listener {
         let socket = match remote.address() {
             Address::PassiveSsl { .. } => Socket::Tls(
                 listener,
-                tls.ok_or(BindError::Tls { remote: text, source: TlsError::NotConfigured })?,
+                tls.ok_or_else(|| BindError::Tls {
+                    remote: text,
+                    source: Box::new(TlsError::NotConfigured),
+                })?,
             ),
             _ => Socket::Tcp(listener),
         };

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -32,6 +32,17 @@ impl Stream {
     /// `unix#7` on one that was accepted.
     pub fn peer(&self) -> &str {
         &self.peer
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Transport::Tls(stream) = &mut self.transport {
+            // Says good-bye, for which there is room nearly always. A peer that gets none takes
+            // the end for a possible attack.
+            let _ =
+                Pin::new(stream.as_mut()).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::{self, Path, PathBuf};
 use std::process::ExitStatus;
 use std::thread;
 
-use rustix::process::setsid;
+use rustix::process::{Pid, Signal, kill_process, setsid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use sd_notify::NotifyState;
 use thiserror::Error;
@@ -155,7 +155,13 @@ fn watch(
             match readiness {
                 Some(readiness) => {
                     close_standard_streams(log)?;
-                    readiness.report().map_err(DaemonizeError::Report)?;
+                    if let Err(error) = readiness.report() {
+                        // The operator gave up, and a worker without a monitor is not wanted.
+                        let pid = Pid::from_child(&worker);
+                        kill_process(pid, Signal::TERM)
+                            .map_err(|errno| failed("kill")(errno.into()))?;
+                        return Err(DaemonizeError::Report(error));
+                    }
                 }
                 None => notify(&[NotifyState::Ready]),
             }

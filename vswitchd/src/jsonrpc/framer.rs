@@ -7,6 +7,9 @@
 /// dropping of a text take.
 pub const MAX_DEPTH: usize = 1000;
 
+/// Bytes of buffer that are kept between texts.
+const KEPT_CAPACITY: usize = 64 * 1024;
+
 /// Why the bytes are no sequence of JSON texts. Offsets count from the start of the stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
@@ -85,6 +88,10 @@ impl Framer {
         self.offset += self.consumed as u64;
         self.scanned -= self.consumed;
         self.consumed = 0;
+        if self.buffer.is_empty() {
+            // One long text must not cost its memory for ever.
+            self.buffer.shrink_to(KEPT_CAPACITY);
+        }
         self.buffer.extend_from_slice(bytes);
     }
 

@@ -289,13 +289,16 @@ impl Log {
 
     /// Says why the process cannot go on: at level [`Level::Emergency`] in the log file and
     /// syslog, and after the program's name on standard error, whatever its level.
-    pub fn fatal(&self, module: Module, message: &str) {
-        self.apply(&Spec::Level {
-            module: Some(module),
-            destination: Some(Destination::Console),
-            level: Level::Off,
-        });
-        self.write(module, Level::Emergency, message);
+    /// `target` names the module, as in an event.
+    pub fn fatal(&self, target: &str, message: &str) {
+        if let Some(module) = Module::of_target(target) {
+            self.apply(&Spec::Level {
+                module: Some(module),
+                destination: Some(Destination::Console),
+                level: Level::Off,
+            });
+            self.write(module, Level::Emergency, message);
+        }
         write_console(&format!("{}: {message}", self.0.program));
     }
 

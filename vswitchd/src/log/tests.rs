@@ -227,7 +227,7 @@ fn a_fatal_message_is_logged_as_an_emergency() {
     let (log, path) = quiet_log(&directory);
     within(&log, || {
         log.open_file(&path).unwrap();
-        log.fatal(Module::named("daemon_unix").unwrap(), "cannot go on");
+        log.fatal("daemon_unix", "cannot go on");
     });
     assert_eq!(
         read(&path),

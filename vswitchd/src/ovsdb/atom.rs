@@ -255,7 +255,7 @@ impl Atom {
             }
             Self::Boolean(value) => json!(value),
             Self::String(text) => json!(&**text),
-            Self::Uuid(uuid) => json!(["uuid", uuid.to_string()]),
+            Self::Uuid(uuid) => vec!["uuid".to_owned(), uuid.to_string()].into(),
         }
     }
 }

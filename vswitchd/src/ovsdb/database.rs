@@ -86,7 +86,7 @@ impl Table {
     }
 
     /// The number of rows.
-    pub fn len(&self) -> usize {
+    pub fn row_count(&self) -> usize {
         self.rows.len()
     }
 

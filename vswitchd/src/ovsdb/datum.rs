@@ -1,10 +1,12 @@
 //! Datums: the values of columns, each a set of atoms or a map between atoms.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use uuid::Uuid;
 
 use super::atom::Atom;
 use super::column_type::ColumnType;
@@ -43,6 +45,18 @@ impl<T: Into<Atom>> From<T> for Datum {
     /// A scalar.
     fn from(value: T) -> Self {
         Self(Content::Set(Arc::new([value.into()])))
+    }
+}
+
+impl From<BTreeSet<Atom>> for Datum {
+    fn from(atoms: BTreeSet<Atom>) -> Self {
+        Self::sorted_set(atoms.into_iter().collect())
+    }
+}
+
+impl From<BTreeMap<Atom, Atom>> for Datum {
+    fn from(pairs: BTreeMap<Atom, Atom>) -> Self {
+        Self::sorted_map(pairs.into_iter().collect())
     }
 }
 
@@ -163,6 +177,14 @@ impl Datum {
     /// The atoms of a set, or the keys of a map, in order.
     pub fn keys(&self) -> impl Iterator<Item = &Atom> {
         self.as_set().iter().chain(self.as_map().iter().map(|(key, _)| key))
+    }
+
+    /// Every UUID in a set, or in the keys and values of a map.
+    pub fn uuids(&self) -> impl Iterator<Item = Uuid> {
+        self.as_set()
+            .iter()
+            .chain(self.as_map().iter().flat_map(|(key, value)| [key, value]))
+            .filter_map(Atom::as_uuid)
     }
 
     /// The values of a map, in the order of their keys.
@@ -329,16 +351,20 @@ impl Datum {
     pub fn to_json(&self) -> Value {
         match &self.0 {
             Content::Map(pairs) => {
-                let pairs: Vec<_> =
-                    pairs.iter().map(|(k, v)| json!([k.to_json(), v.to_json()])).collect();
-                json!(["map", pairs])
+                let pair = |(key, value): &(Atom, Atom)| vec![key.to_json(), value.to_json()];
+                tagged("map", pairs.iter().map(pair).collect())
             }
             Content::Set(atoms) => match &**atoms {
                 [atom] => atom.to_json(),
-                atoms => json!(["set", atoms.iter().map(Atom::to_json).collect::<Vec<_>>()]),
+                atoms => tagged("set", atoms.iter().map(Atom::to_json).collect()),
             },
         }
     }
+}
+
+/// `["tag", [...]]`.
+fn tagged(tag: &str, elements: Value) -> Value {
+    vec![tag.into(), elements].into()
 }
 
 /// The elements of `["tag", [...]]`, of which there must be as many as the type allows; `None`
@@ -418,6 +444,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
     use crate::ovsdb::atom::AtomType;

@@ -43,8 +43,6 @@ pub enum ErrorKind {
     NotSupported,
     /// A file operation that failed.
     Io,
-    /// A log record that does not fit the records before it.
-    ConsistencyViolation,
     /// A database that the server does not have.
     UnknownDatabase,
 }
@@ -71,7 +69,6 @@ impl ErrorKind {
             Self::NotAllowed => "not allowed",
             Self::NotSupported => "not supported",
             Self::Io => "I/O error",
-            Self::ConsistencyViolation => "consistency violation",
             Self::UnknownDatabase => "unknown database",
         }
     }

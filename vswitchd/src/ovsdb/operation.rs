@@ -233,8 +233,8 @@ impl<'a> Execution<'a, '_> {
         if !sort.is_empty() {
             rows.sort_by_cached_key(|(_, row)| row.select(&sort));
         }
-        let rows: Vec<_> = rows.iter().map(|(_, row)| row.to_json(schema, &columns)).collect();
-        Ok(json!({ "rows": rows }))
+        let rows: Value = rows.iter().map(|(_, row)| row.to_json(schema, &columns)).collect();
+        Ok(Value::from_iter([("rows", rows)]))
     }
 
     fn update(&mut self, mut reader: ObjectReader<'_>) -> Result<Value, Error> {
@@ -369,3 +369,6 @@ impl<'a> Execution<'a, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

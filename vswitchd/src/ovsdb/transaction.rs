@@ -1,6 +1,7 @@
 //! Transactions: changes that are collected over a database and then checked together.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -28,6 +29,8 @@ pub struct Transaction<'a> {
     database: &'a Database,
     /// The touched rows of each table.
     changes: Vec<BTreeMap<Uuid, Change>>,
+    /// The rows of each table that came to have a key in an index which they did not have before.
+    rekeyed: Vec<BTreeSet<Uuid>>,
     comment: Option<String>,
 }
 
@@ -37,8 +40,13 @@ type References = HashMap<(TableIndex, Uuid), usize>;
 impl<'a> Transaction<'a> {
     /// A transaction that changes nothing.
     pub fn new(database: &'a Database) -> Self {
-        let changes = vec![BTreeMap::new(); database.tables().len()];
-        Self { database, changes, comment: None }
+        let tables = database.tables().len();
+        Self {
+            database,
+            changes: vec![BTreeMap::new(); tables],
+            rekeyed: vec![BTreeSet::new(); tables],
+            comment: None,
+        }
     }
 
     /// The database as it is without this transaction.
@@ -92,13 +100,14 @@ impl<'a> Transaction<'a> {
             let key: Option<Vec<_>> =
                 columns.iter().map(|column| condition.equal_to(*column).cloned()).collect();
             if let Some(key) = key {
-                // The index knows only rows as they were before the transaction.
-                let changes = &self.changes[table];
-                let found = base.find(index, &key).filter(|uuid| !changes.contains_key(uuid));
-                let untouched = found.and_then(|uuid| Some((uuid, base.row(uuid)?)));
-                let touched =
-                    changes.iter().filter_map(|(uuid, change)| Some((*uuid, change.new.as_ref()?)));
-                return untouched.into_iter().chain(touched).filter_map(matching).collect();
+                // The index knows rows by the keys they had before the transaction.
+                let found = base.find(index, &key);
+                let rekeyed =
+                    self.rekeyed[table].iter().copied().filter(|uuid| found != Some(*uuid));
+                let candidates = found.into_iter().chain(rekeyed);
+                return candidates
+                    .filter_map(|uuid| matching((uuid, self.row(table, uuid)?)))
+                    .collect();
             }
         }
         self.rows(table).filter_map(matching).collect()
@@ -115,23 +124,33 @@ impl<'a> Transaction<'a> {
         row.set_uuid(uuid);
         row.set_new_version();
         self.changes[table].insert(uuid, Change { old: None, new: Some(Arc::new(row)) });
+        self.rekeyed[table].insert(uuid);
     }
 
-    /// The row to put in place of an existing one, for the caller to change.
-    ///
-    /// The row must exist within the transaction; if it does not, nothing happens.
+    /// Has `change` change a row. `None` if there is no such row within the transaction.
     pub fn modify<T>(
         &mut self,
         table: TableIndex,
         uuid: Uuid,
         change: impl FnOnce(&mut Row) -> T,
     ) -> Option<T> {
-        let database = self.database;
-        let entry = self.changes[table].entry(uuid).or_insert_with(|| {
-            let row = database.table(table).row(uuid).cloned();
-            Change { old: row.clone(), new: row }
-        });
-        entry.new.as_mut().map(|row| change(Arc::make_mut(row)))
+        let base = self.database.table(table);
+        let changes = &mut self.changes[table];
+        let entry = match changes.entry(uuid) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let row = Some(Arc::clone(base.row(uuid)?));
+                entry.insert(Change { old: row.clone(), new: row })
+            }
+        };
+        let row = Arc::make_mut(entry.new.as_mut()?);
+        let result = change(row);
+        let mut indexed = base.schema().indexes().iter().flatten();
+        if entry.old.as_ref().is_some_and(|old| indexed.any(|column| old[*column] != row[*column]))
+        {
+            self.rekeyed[table].insert(uuid);
+        }
+        Some(result)
     }
 
     /// Deletes a row.
@@ -308,7 +327,7 @@ impl<'a> Transaction<'a> {
             let Some(limit) = base.schema().max_rows() else { continue };
             let inserted = changes.values().filter(|change| change.old.is_none()).count();
             let deleted = changes.values().filter(|change| change.new.is_none()).count();
-            let count = base.len() + inserted - deleted;
+            let count = base.row_count() + inserted - deleted;
             if inserted > 0 && count > limit as usize {
                 return Err(Error::new(
                     ErrorKind::ConstraintViolation,
@@ -450,9 +469,7 @@ impl<'a> Transaction<'a> {
                 .collect();
             self.row(table, *uuid).map(|row| row.select(&comparable))
         };
-        let mut rows = [a, b];
-        rows.sort_by_key(sort_key);
-        let [second, first] = rows;
+        let (first, second) = if sort_key(&a) < sort_key(&b) { (b, a) } else { (a, b) };
         let names: Vec<_> =
             schema.selected(index).map(|column| format!("\"{}\"", column.name)).collect();
         let values = |row: &Row| -> String {
@@ -508,3 +525,6 @@ fn english_list(items: &[String]) -> String {
         [head @ .., last] => format!("{}, and {last}", head.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -197,18 +197,15 @@ impl Cache {
         Ok(tell)
     }
 
-    /// Takes the whole content of the database. Returns whether a change is to be told.
+    /// Takes the whole content of the database. Returns whether a change is to be told, which
+    /// here is that of any column: a server that was restarted lost the ephemeral ones, and their
+    /// owner must write them again.
     pub(super) fn replace(&mut self, updates: &Value, method: Method) -> Result<bool, UpdateError> {
         let empty = |table: &Table| Table { rows: BTreeMap::new(), ..table.clone() };
         let tables = self.tables.iter().map(|(name, table)| (name.clone(), empty(table)));
         let mut new = Self { database: self.database.clone(), tables: tables.collect() };
         new.apply(updates, method)?;
-        let tell = self.tables.values().zip(new.tables.values()).any(|(old, new)| {
-            old.rows.len() != new.rows.len()
-                || new.rows.iter().any(|(uuid, row)| {
-                    old.rows.get(uuid).is_none_or(|old_row| new.differs(old_row, row))
-                })
-        });
+        let tell = self.tables != new.tables;
         *self = new;
         Ok(tell)
     }
@@ -227,6 +224,11 @@ impl Cache {
         self.table(table).into_iter().flat_map(|table| {
             table.rows.iter().map(|(uuid, values)| Row::new(*uuid, table, values))
         })
+    }
+
+    /// The number of values in the copy, over all tables, rows and columns.
+    pub fn cells(&self) -> usize {
+        self.tables.values().map(|table| table.rows.len() * table.columns.len()).sum()
     }
 
     /// The only row of a table that has at most one.

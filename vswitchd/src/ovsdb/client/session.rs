@@ -11,15 +11,14 @@ use tracing::{debug, info, warn};
 use uuid::Uuid;
 
 use super::cache::Cache;
+use super::lock::Lock;
 use super::monitored::MonitoredTable;
+use super::server_database::{self, ServerDatabase};
 use super::transaction::{Compiled, Expected, Outcome, Transaction};
 use super::update::{Method, UpdateError};
 use crate::jsonrpc::{Message, parse_json};
 use crate::ovsdb::atom::parse_uuid;
 use crate::ovsdb::schema::DatabaseSchema;
-
-/// The database in which a server tells of its databases.
-const SERVER_DATABASE: &str = "_Server";
 
 /// Tells the transactions of a client apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,14 +61,6 @@ enum State {
     Retry,
 }
 
-/// A lock and who has it.
-struct Lock {
-    name: String,
-    request: Option<u64>,
-    held: bool,
-    contended: bool,
-}
-
 /// Whether, and how soon, to connect anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reconnection {
@@ -87,9 +78,7 @@ pub(super) struct Session {
     seqno: u64,
     /// The last transaction whose changes are in the copy; nil if unknown.
     last_transaction: Uuid,
-    server: Cache,
-    /// Greatest index of a clustered database that was seen, against servers that lag behind.
-    min_index: i64,
+    server: ServerDatabase,
     lock: Option<Lock>,
 
     /// Names the server in log lines.
@@ -106,21 +95,14 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(database: &str, monitored: Vec<MonitoredTable>, lock: Option<&str>) -> Self {
-        let new_lock = |name: &str| Lock {
-            name: name.to_owned(),
-            request: None,
-            held: false,
-            contended: false,
-        };
         Self {
             monitored,
             cache: Cache::new(database),
             has_contents: false,
             seqno: 0,
             last_transaction: Uuid::nil(),
-            server: Cache::new(SERVER_DATABASE),
-            min_index: 0,
-            lock: lock.map(new_lock),
+            server: ServerDatabase::new(),
+            lock: lock.map(Lock::new),
             peer: String::new(),
             state: State::Disconnected,
             request: 0,
@@ -136,6 +118,10 @@ impl Session {
         &self.cache
     }
 
+    pub(super) fn outstanding(&self) -> usize {
+        self.transactions.len()
+    }
+
     pub(super) fn has_contents(&self) -> bool {
         self.has_contents
     }
@@ -145,11 +131,11 @@ impl Session {
     }
 
     pub(super) fn has_lock(&self) -> bool {
-        self.lock.as_ref().is_some_and(|lock| lock.held)
+        self.lock.as_ref().is_some_and(Lock::is_held)
     }
 
     pub(super) fn is_contended(&self) -> bool {
-        self.lock.as_ref().is_some_and(|lock| lock.contended)
+        self.lock.as_ref().is_some_and(Lock::is_contended)
     }
 
     pub(super) fn next_event(&mut self) -> Option<Event> {
@@ -179,7 +165,7 @@ impl Session {
         self.enter(State::Disconnected);
         self.outgoing.clear();
         if let Some(lock) = &mut self.lock {
-            (lock.held, lock.request) = (false, None);
+            lock.disconnected();
         }
         for id in std::mem::take(&mut self.transactions).into_keys() {
             self.events.push_back(Event::TransactionDone(id, Outcome::TryAgain));
@@ -193,10 +179,10 @@ impl Session {
         let lock = self.lock.as_ref();
         let outcome = if self.state != State::Monitoring {
             Outcome::TryAgain
-        } else if lock.is_some_and(|lock| !lock.held) {
+        } else if lock.is_some_and(|lock| !lock.is_held()) {
             Outcome::NotLocked
         } else {
-            match transaction.compile(&self.cache, lock.map(|lock| lock.name.as_str())) {
+            match transaction.compile(&self.cache, lock.map(Lock::name)) {
                 None => Outcome::Unchanged,
                 Some(Compiled { operations, expected }) => {
                     let mut params = vec![self.cache.database().into()];
@@ -239,7 +225,7 @@ impl Session {
     }
 
     fn restart(&mut self) {
-        self.ask(State::ServerSchema, "get_schema", vec![SERVER_DATABASE.into()]);
+        self.ask(State::ServerSchema, "get_schema", vec![server_database::NAME.into()]);
     }
 
     fn ask_for_schema(&mut self) {
@@ -302,7 +288,7 @@ impl Session {
         match self.state {
             State::ServerSchema => self.server_schema(result),
             State::ServerMonitor => {
-                let taken = self.server.replace(result, Method::Cond);
+                let taken = self.server.cache.replace(result, Method::Cond);
                 if self.check_server(taken.map(|_| ())) {
                     // Without this the server would end the connection when its databases change.
                     self.send("set_db_change_aware", vec![true.into()]);
@@ -336,15 +322,13 @@ impl Session {
     }
 
     fn server_schema(&mut self, result: &Value) {
-        let columns = ["name", "model", "connected", "leader", "schema", "cid", "index"];
-        let database = MonitoredTable::new("Database").read(&columns);
         match DatabaseSchema::from_json(result) {
             Ok(schema) => {
-                self.server.set_schema(&schema, &[database]);
+                self.server.set_schema(&schema);
                 let params = vec![
-                    SERVER_DATABASE.into(),
-                    monitor_id(SERVER_DATABASE),
-                    self.server.monitor_requests(),
+                    server_database::NAME.into(),
+                    monitor_id(server_database::NAME),
+                    self.server.cache.monitor_requests(),
                 ];
                 self.ask(State::ServerMonitor, Method::Cond.request(), params);
             }
@@ -382,7 +366,7 @@ impl Session {
             State::Monitoring => Reconnection::Now,
             _ => Reconnection::Later,
         };
-        match self.usable_schema() {
+        match self.server.usable_schema(self.cache.database()) {
             Err(problem) => {
                 info!(target: "ovsdb_cs", limited = true, "{}: {problem}", self.peer);
                 self.give_up(reconnection);
@@ -398,46 +382,6 @@ impl Session {
                 }
                 known
             }
-        }
-    }
-
-    /// The schema of the database as the server tells it, or why the server is of no use.
-    fn usable_schema(&mut self) -> Result<String, String> {
-        let database = self.cache.database();
-        let row = self
-            .server
-            .rows("Database")
-            .find(|row| row.optional_string("name") == Some(database))
-            .ok_or_else(|| format!("server does not have {database} database"))?;
-        let schema = row.optional_string("schema").map(str::to_owned);
-        let connected = row.boolean("connected");
-        let elsewhere = |problem: &str| Err(format!("{problem}; trying another server"));
-        match (row.string("model"), schema) {
-            ("clustered", None) => {
-                elsewhere("clustered database server has not yet joined cluster")
-            }
-            ("clustered", _) if !connected => {
-                elsewhere("clustered database server is disconnected from cluster")
-            }
-            ("clustered", _) if !row.boolean("leader") => {
-                elsewhere("clustered database server is not cluster leader")
-            }
-            ("clustered", _) if row.integer("index") < self.min_index => {
-                elsewhere("clustered database server has stale data")
-            }
-            ("clustered", Some(schema)) => {
-                self.min_index = row.integer("index");
-                Ok(schema)
-            }
-            ("relay", None) => {
-                elsewhere("relay database server has not yet connected to the relay source")
-            }
-            ("relay", _) if !connected => {
-                elsewhere("relay database server is disconnected from the relay source")
-            }
-            ("relay", _) => elsewhere("relay database server cannot be a leader"),
-            (_, None) => Err("missing database schema".to_owned()),
-            (_, Some(schema)) => Ok(schema),
         }
     }
 
@@ -505,8 +449,8 @@ impl Session {
             let taken = self.cache.apply(updates, method);
             self.changed(taken);
             true
-        } else if *id == monitor_id(SERVER_DATABASE) {
-            let taken = self.server.apply(updates, method);
+        } else if *id == monitor_id(server_database::NAME) {
+            let taken = self.server.cache.apply(updates, method);
             self.check_server(taken.map(|_| ()));
             true
         } else {
@@ -517,7 +461,7 @@ impl Session {
     /// The server ended a monitor, since it converted or replaced the database: start again.
     fn monitor_canceled(&mut self, params: &[Value]) -> bool {
         let [data, server] =
-            [self.cache.database(), SERVER_DATABASE].map(|name| vec![monitor_id(name)]);
+            [self.cache.database(), server_database::NAME].map(|name| vec![monitor_id(name)]);
         let other = if params == data {
             server
         } else if params == server {
@@ -532,45 +476,29 @@ impl Session {
 
     fn request_lock(&mut self) {
         if let Some(lock) = &self.lock {
-            let params = vec![lock.name.as_str().into()];
-            let id = self.send("lock", params);
-            if let Some(lock) = &mut self.lock {
-                (lock.held, lock.request) = (false, Some(id));
-            }
+            let params = vec![lock.name().into()];
+            let request = self.send("lock", params);
+            self.lock.iter_mut().for_each(|lock| lock.requested(request));
         }
     }
 
     fn lock_notification(&mut self, params: &[Value], held: bool) -> bool {
-        let ours = self
-            .lock
-            .as_ref()
-            .is_some_and(|lock| params.first().and_then(Value::as_str) == Some(lock.name.as_str()));
-        if ours {
-            self.lock_is(held);
+        match &mut self.lock {
+            Some(lock) if lock.is_named_in(params) => {
+                self.events.extend(lock.update(held));
+                true
+            }
+            _ => false,
         }
-        ours
-    }
-
-    fn lock_is(&mut self, held: bool) {
-        let Some(lock) = &mut self.lock else { return };
-        let event = match (lock.held, held) {
-            (false, true) => Some(Event::LockGranted),
-            (true, false) => Some(Event::LockLost),
-            (false, false) if !lock.contended => Some(Event::LockHeldElsewhere),
-            _ => None,
-        };
-        (lock.held, lock.contended) = (held, !held);
-        self.events.extend(event);
     }
 
     /// Takes replies that `state` does not wait for.
     fn other_reply(&mut self, result: &Value, id: &Value) -> bool {
         let Some(id) = id.as_u64() else { return false };
         if let Some(lock) = &mut self.lock
-            && lock.request == Some(id)
+            && lock.awaits(id)
         {
-            lock.request = None;
-            self.lock_is(result.get("locked") == Some(&Value::Bool(true)));
+            self.events.extend(lock.answered(result));
             return true;
         }
         match self.transactions.remove(&TransactionId(id)) {

@@ -1,8 +1,7 @@
 //! What the tests of the client share: a small schema, and rows with known UUIDs.
 
 mod cache;
-mod remotes;
-mod server;
+mod property;
 mod session;
 mod transaction;
 
@@ -18,34 +17,8 @@ use crate::ovsdb::schema::DatabaseSchema;
 
 /// A database with the shapes of columns that the real one has.
 fn schema_json() -> Value {
-    let map = |value: Value| json!({"key": "string", "value": value, "min": 0, "max": "unlimited"});
-    let references = |table: &str, strength: &str| {
-        let key = json!({"type": "uuid", "refTable": table, "refType": strength});
-        json!({"type": {"key": key, "min": 0, "max": "unlimited"}})
-    };
-    json!({"name": "Open_vSwitch", "version": "1.0.0", "tables": {
-        "Open_vSwitch": {"isRoot": true, "maxRows": 1, "columns": {
-            "bridges": references("Bridge", "strong"),
-            "cur_cfg": {"type": "integer"},
-            "next_cfg": {"type": "integer"},
-            "other_config": {"type": map(json!("string"))},
-        }},
-        "Bridge": {"columns": {
-            "name": {"type": "string"},
-            "ports": references("Port", "weak"),
-            "queues": {"type": {
-                "key": "integer", "value": {"type": "uuid", "refTable": "Port"},
-                "min": 0, "max": "unlimited",
-            }},
-            "stp_enable": {"type": "boolean"},
-            "tag": {"type": {"key": "integer", "min": 0}},
-        }},
-        "Port": {"isRoot": true, "columns": {
-            "name": {"type": "string"},
-            "trunks": {"type": {"key": "integer", "min": 0, "max": 4096}},
-            "statistics": {"type": map(json!("integer"))},
-        }},
-    }})
+    let text = include_str!("../../../../tests/ovsdb_client/schema.json");
+    serde_json::from_str(text).unwrap()
 }
 
 fn schema() -> DatabaseSchema {

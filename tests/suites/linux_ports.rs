@@ -1,0 +1,155 @@
+//! Ports that are devices of the kernel, each test in a network namespace of its own.
+
+use serde_json::Value;
+use tests::{Daemon, Directory, wait_until};
+
+/// Whether this test can make namespaces; says so when it cannot.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: only root can create network namespaces");
+    }
+    root
+}
+
+/// What `ip` knows of a device, or `None` if there is none of that name.
+fn device(directory: &Directory, name: &str) -> Option<Value> {
+    let output = directory.ip(&["-json", "link", "show", "dev", name]);
+    let text = output.status.success().then(|| output.ok())?;
+    serde_json::from_str::<Value>(&text).expect("JSON").get(0).cloned()
+}
+
+fn get(directory: &Directory, interface: &str, column: &str) -> String {
+    let text = directory.vsctl(&["get", "interface", interface, column]).ok();
+    text.trim_end().trim_matches('"').to_owned()
+}
+
+fn start(directory: &Directory) -> Daemon<'_> {
+    let daemon = Daemon::start(directory, &[]);
+    directory.vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev"]).ok();
+    daemon
+}
+
+fn add_veth(directory: &Directory) {
+    directory.ip(&["link", "add", "v0", "type", "veth", "peer", "name", "v1"]).ok();
+}
+
+#[test]
+fn internal_port_is_a_device() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let daemon = start(&directory);
+    let found = device(&directory, "br0").expect("the device of the bridge");
+    assert_eq!(get(&directory, "br0", "ifindex"), found["ifindex"].to_string());
+    assert_eq!(get(&directory, "br0", "mac_in_use"), found["address"].as_str().unwrap());
+    assert_eq!(get(&directory, "br0", "mtu"), found["mtu"].to_string());
+    assert_eq!(get(&directory, "br0", "ofport"), "65534");
+
+    let add = ["add-port", "br0", "i1", "--", "set", "interface", "i1", "type=internal"];
+    directory.vsctl(&[&add[..], &["mtu_request=1400"]].concat()).ok();
+    let found = device(&directory, "i1").expect("the device of the port");
+    assert_eq!(found["mtu"], 1400);
+    assert_eq!(get(&directory, "i1", "mtu"), "1400");
+    directory.vsctl(&["set", "interface", "i1", "mac=\"02:00:00:00:00:09\""]).ok();
+    let found = device(&directory, "i1").expect("the device of the port");
+    assert_eq!(found["address"], "02:00:00:00:00:09");
+
+    directory.vsctl(&["del-port", "i1"]).ok();
+    assert_eq!(device(&directory, "i1"), None);
+    directory.vsctl(&["del-br", "br0"]).ok();
+    assert_eq!(device(&directory, "br0"), None);
+    daemon.stop();
+}
+
+#[test]
+fn cleanup_removes_devices() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let daemon = start(&directory);
+    let address = get(&directory, "br0", "mac_in_use");
+    daemon.appctl(&["exit"]).ok();
+    assert!(daemon.running().has_ended(tests::process::LIMIT));
+    drop(daemon);
+
+    let daemon = Daemon::start(&directory, &[]);
+    assert!(device(&directory, "br0").is_some());
+    assert_eq!(get(&directory, "br0", "mac_in_use"), address);
+    daemon.stop();
+    assert_eq!(device(&directory, "br0"), None);
+}
+
+#[test]
+fn state_of_a_device_is_published() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    add_veth(&directory);
+    let daemon = start(&directory);
+    directory.vsctl(&["add-port", "br0", "v0"]).ok();
+    assert_eq!(get(&directory, "v0", "error"), "[]");
+    assert_eq!(get(&directory, "v0", "ofport"), "1");
+    let found = device(&directory, "v0").unwrap();
+    assert_eq!(get(&directory, "v0", "ifindex"), found["ifindex"].to_string());
+    assert_eq!(get(&directory, "v0", "mac_in_use"), found["address"].as_str().unwrap());
+    assert!(get(&directory, "v0", "status").contains("driver_name=veth"));
+
+    directory.ip(&["link", "set", "v1", "up"]).ok();
+    directory.ip(&["link", "set", "v0", "up"]).ok();
+    wait_until("the link is up", || get(&directory, "v0", "link_state") == "up");
+    wait_until("the port is up", || get(&directory, "v0", "admin_state") == "up");
+    directory.ip(&["link", "set", "v1", "down"]).ok();
+    wait_until("the link is down", || get(&directory, "v0", "link_state") == "down");
+    directory.ip(&["link", "set", "v0", "mtu", "1300"]).ok();
+    wait_until("the new MTU is known", || get(&directory, "v0", "mtu") == "1300");
+    directory.vsctl(&["del-port", "v0"]).ok();
+    assert!(device(&directory, "v0").is_some(), "a system port is not ours to delete");
+    daemon.stop();
+}
+
+#[test]
+fn device_comes_and_goes() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let mut daemon = start(&directory);
+    let output = directory.vsctl(&["add-port", "br0", "v0"]);
+    let text = "could not open network device v0 (No such device)";
+    assert!(output.stderr.contains(text), "{output:?}");
+    assert_eq!(get(&directory, "v0", "error"), text);
+    assert_eq!(get(&directory, "v0", "ofport"), "-1");
+
+    add_veth(&directory);
+    wait_until("the device is used", || get(&directory, "v0", "ofport") == "1");
+    assert_eq!(get(&directory, "v0", "error"), "[]");
+    directory.ip(&["link", "delete", "v0"]).ok();
+    wait_until("its end is noticed", || get(&directory, "v0", "ofport") == "-1");
+    assert!(get(&directory, "v0", "error").contains("v0"));
+    add_veth(&directory);
+    // Under a number that was not in use a moment ago.
+    wait_until("the new device is used", || get(&directory, "v0", "ofport") == "2");
+    assert_eq!(get(&directory, "v0", "error"), "[]");
+    daemon.allow("v0");
+    daemon.stop();
+}
+
+#[test]
+fn tap_port_is_made() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let daemon = start(&directory);
+    directory.vsctl(&["add-port", "br0", "t0", "--", "set", "interface", "t0", "type=tap"]).ok();
+    assert_eq!(get(&directory, "t0", "error"), "[]");
+    let found = device(&directory, "t0").expect("a tap device");
+    assert_eq!(get(&directory, "t0", "ifindex"), found["ifindex"].to_string());
+    directory.vsctl(&["del-port", "t0"]).ok();
+    assert_eq!(device(&directory, "t0"), None);
+    daemon.stop();
+}

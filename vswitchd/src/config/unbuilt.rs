@@ -1,0 +1,98 @@
+//! Settings that are stored but not acted upon, because what they ask for is not built yet.
+
+use std::collections::BTreeSet;
+
+use crate::ovsdb::atom::Atom;
+use crate::ovsdb::client::{Cache, Row};
+use crate::ovsdb::datum::Datum;
+
+/// Columns that are not acted upon when they hold anything, by table.
+const COLUMNS: [(&str, &[&str]); 4] = [
+    ("Open_vSwitch", &["datapaths"]),
+    (
+        "Bridge",
+        &[
+            "auto_attach",
+            "controller",
+            "fail_mode",
+            "flood_vlans",
+            "flow_tables",
+            "ipfix",
+            "mcast_snooping_enable",
+            "mirrors",
+            "netflow",
+            "rstp_enable",
+            "sflow",
+            "stp_enable",
+        ],
+    ),
+    (
+        "Port",
+        &[
+            "bond_downdelay",
+            "bond_fake_iface",
+            "bond_mode",
+            "bond_updelay",
+            "cvlans",
+            "lacp",
+            "other_config",
+            "protected",
+            "qos",
+            "tag",
+            "trunks",
+            "vlan_mode",
+        ],
+    ),
+    (
+        "Interface",
+        &[
+            "bfd",
+            "cfm_mpid",
+            "ingress_policing_burst",
+            "ingress_policing_kpkts_burst",
+            "ingress_policing_kpkts_rate",
+            "ingress_policing_rate",
+            "lldp",
+            "other_config",
+        ],
+    ),
+];
+
+/// Columns of `table` whose use is reported.
+pub(super) fn columns(table: &str) -> &'static [&'static str] {
+    COLUMNS.iter().find(|(name, _)| *name == table).map_or(&[], |(_, columns)| columns)
+}
+
+/// Keys of `other_config` that are acted upon, by table.
+const KEYS: [(&str, &[&str]); 2] =
+    [("Open_vSwitch", &["stats-update-interval"]), ("Bridge", &["datapath-id", "hwaddr"])];
+
+/// The settings in use that are not acted upon, as `Table.column` or `Table.other_config:key`.
+pub fn settings(cache: &Cache) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (table, columns) in COLUMNS {
+        for row in cache.rows(table) {
+            let used = columns.iter().filter(|column| holds_anything(row, column));
+            found.extend(used.map(|column| format!("{table}.{column}")));
+        }
+    }
+    for (table, known) in KEYS {
+        for row in cache.rows(table) {
+            let keys = row.map("other_config").iter().map(|(key, _)| key);
+            let unknown = keys.filter(|key| !known.contains(key));
+            found.extend(unknown.map(|key| format!("{table}.other_config:{key}")));
+        }
+    }
+    found
+}
+
+/// Whether a column asks for anything: it holds more than nothing, zero or false.
+fn holds_anything(row: Row<'_>, column: &str) -> bool {
+    let asks_nothing = |datum: &Datum| {
+        datum.is_empty()
+            || [Atom::Boolean(false), Atom::Integer(0)]
+                .iter()
+                .any(|atom| datum.as_scalar() == Some(atom))
+    };
+    row.datum(column).is_some_and(|datum| !asks_nothing(datum))
+}
