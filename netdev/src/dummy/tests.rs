@@ -1,5 +1,7 @@
 use super::*;
-use crate::packet::{Checksum, FrameCounts, Layer};
+use crate::packet::{Checksum, FrameCounts, Layer, Segmentation};
+use crate::sample::{Kind, Sample};
+use crate::transmit;
 
 /// Takes the oldest frame from receive queue `queue`.
 fn receive(dummy: &Arc<Dummy>, queue: usize) -> Option<Vec<u8>> {
@@ -245,6 +247,87 @@ fn claims_about_checksums_what_the_options_say() {
     port.set_options(&map(&[("ol_ip_tx_csum", "true")])).unwrap();
     let transmit = port.open_tx(0).unwrap();
     assert_eq!(transmit.offloads(), TransmitOffloads::IP_CHECKSUM);
+}
+
+/// What comes out of a dummy with these options when it is sent `frame` with partial checksums.
+fn sent_partial(options: &[(&str, &str)], frame: &[u8]) -> Vec<u8> {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tx.pcap");
+    let (_ports, mut port) = open("dummy");
+    let options = [options, &[("tx_pcap", path.to_str().unwrap())]].concat();
+    port.set_options(&map(&options)).unwrap();
+    let pool = FramePool::new(8).unwrap();
+    let mut batch = Batch::new(&pool);
+    batch.push(pool.packet_with(frame).unwrap()).unwrap();
+    let mut packet = batch.get_mut(0).unwrap();
+    for layer in [Layer::Ip, Layer::Transport] {
+        packet.descriptor_mut().set_checksum(layer, Checksum::Partial);
+    }
+    assert_eq!(transmit::send(&mut *port.open_tx(0).unwrap(), &mut batch), SENT);
+    let mut reader = crate::pcap::PcapReader::open(&path).unwrap();
+    reader.next().unwrap().unwrap().bytes
+}
+
+#[test]
+fn partial_checksums_are_finished_unless_the_options_omit_it() {
+    let sample = Sample::new(false, Kind::Udp, vec![1; 64]);
+    let right = sample.frame();
+    let mut frame = right.clone();
+    let ip = sample.l3() + 10..sample.l3() + 12;
+    let udp = sample.l4() + 6..sample.l4() + 8;
+    frame[ip.clone()].fill(0xee);
+    frame[udp.clone()].fill(0xee);
+    let with = |places: &[std::ops::Range<usize>]| {
+        let mut expected = frame.clone();
+        for place in places {
+            expected[place.clone()].copy_from_slice(&right[place.clone()]);
+        }
+        expected
+    };
+    for (options, expected) in [
+        (vec![], right.clone()),
+        (vec!["ol_ip_tx_csum", "ol_l4_tx_csum"], right.clone()),
+        (vec!["ol_ip_tx_csum_disabled", "ol_l4_tx_csum_disabled"], right.clone()),
+        (vec!["ol_ip_tx_csum", "ol_ip_tx_csum_disabled"], with(std::slice::from_ref(&udp))),
+        (vec!["ol_l4_tx_csum", "ol_l4_tx_csum_disabled"], with(std::slice::from_ref(&ip))),
+    ] {
+        let options: Vec<_> = options.into_iter().map(|key| (key, "true")).collect();
+        assert_eq!(sent_partial(&options, &frame), expected, "{options:?}");
+    }
+}
+
+#[test]
+fn large_packets_pass_whole_only_between_ports_that_say_so() {
+    let pool = FramePool::new(32).unwrap();
+    let large = [("ol_tso_segsz", "500")];
+    let tcp = Kind::Tcp { sequence: 0, flags: 0x10, option_words: 0 };
+    for (is_ipv6, expected) in [(false, Segmentation::TcpIpv4), (true, Segmentation::TcpIpv6)] {
+        let (ports, mut from) = open("dummy");
+        from.set_options(&map(&large)).unwrap();
+        assert_eq!(from.options(), map(&large));
+        let sample = Sample::new(is_ipv6, tcp, vec![0; 2000]);
+        for (options, lengths) in [(&large[..], vec![2000]), (&[], vec![500; 4])] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("tx.pcap");
+            let options = [options, &[("tx_pcap", path.to_str().unwrap())]].concat();
+            let other = DummyPorts::default();
+            let mut to = other.open("p2", "dummy");
+            to.set_options(&map(&options)).unwrap();
+            ports.get("p1").unwrap().inject(0, sample.frame());
+            let mut batch = Batch::new(&pool);
+            assert_eq!(from.open_rx(0, &pool).unwrap().receive(&mut batch), Ok(1));
+            let descriptor = batch.get(0).unwrap().descriptor();
+            assert_eq!((descriptor.segmentation, descriptor.segment_size), (expected, 500));
+            let report = transmit::send(&mut *to.open_tx(0).unwrap(), &mut batch);
+            let sent = lengths.len() as u64;
+            assert_eq!(report, SendReport { sent, ..SendReport::default() });
+            let reader = crate::pcap::PcapReader::open(&path).unwrap();
+            let headers = sample.frame().len() - 2000;
+            let found: Vec<_> = reader.map(|frame| frame.unwrap().bytes.len() - headers).collect();
+            assert_eq!(found, lengths);
+        }
+    }
+    assert_eq!(pool.counts().held, 0);
 }
 
 #[test]

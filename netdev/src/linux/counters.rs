@@ -8,7 +8,8 @@ use crate::statistics::Statistics;
 /// What the queues of one port lost. Queues add to it only when they lose packets.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
-    /// Received packets that could not be taken over: no free frames, or longer than any packet.
+    /// Received packets that could not be taken over: no room in the socket, no free frames, or
+    /// longer than any packet.
     received: AtomicU64,
     mtu_exceeded: AtomicU64,
     invalid: AtomicU64,

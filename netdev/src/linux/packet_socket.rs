@@ -211,6 +211,24 @@ impl PacketSocket {
         checked(result as isize)
     }
 
+    /// Frames that were lost since the last call because the socket's buffer was full.
+    pub(super) fn take_lost(&self) -> Result<u32, Errno> {
+        let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of::<libc::tpacket_stats>() as u32;
+        let pointer: *mut libc::tpacket_stats = &mut statistics;
+        // SAFETY: the kernel writes at most `length` bytes to `statistics`.
+        let result = unsafe {
+            libc::getsockopt(
+                self.raw(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                pointer.cast(),
+                &mut length,
+            )
+        };
+        checked(result as isize).map(|_| statistics.tp_drops)
+    }
+
     fn raw(&self) -> c_int {
         self.0.as_raw_fd()
     }

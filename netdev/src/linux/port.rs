@@ -1,7 +1,7 @@
 //! Ports of types `system`, `tap` and `internal`.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rtnetlink::packet_route::link::Stats64;
 use rustix::io::Errno;
@@ -10,6 +10,7 @@ use super::counters::Losses;
 use super::ethtool::{DriverInfo, LinkSettings};
 use super::links::{Device, Links};
 use super::netlink;
+use super::packet_socket::PacketSocket;
 use super::system_queue::{self, SystemRxQueue, SystemTxQueue};
 use super::tap::{MAX_QUEUES, Tap};
 use super::tap_queue::{TapRxQueue, TapTxQueue};
@@ -29,6 +30,8 @@ pub(crate) struct KernelPort {
     device: Arc<Device>,
     kind: Kind,
     losses: Arc<Losses>,
+    /// What the receive queue of a device of type `system` receives from.
+    receiving: Weak<PacketSocket>,
     /// Option `n_rxq`, where it is set and means something.
     wanted_queues: Option<usize>,
 }
@@ -79,7 +82,13 @@ impl KernelPort {
             }
             let kind = open_kind()?;
             let device = links.open(name)?;
-            Ok(Self { device, kind, losses: Arc::default(), wanted_queues: None })
+            Ok(Self {
+                device,
+                kind,
+                losses: Arc::default(),
+                receiving: Weak::new(),
+                wanted_queues: None,
+            })
         };
         open().map_err(|errno| PortError::Open { port: name.to_owned(), errno })
     }
@@ -246,6 +255,9 @@ impl Port for KernelPort {
             Kind::System => device_statistics(counters),
             Kind::Tap(_) | Kind::Internal(_) => tap_statistics(counters),
         };
+        if let Some(lost) = self.receiving.upgrade().and_then(|socket| socket.take_lost().ok()) {
+            self.losses.add_received(lost.into());
+        }
         self.losses.add_to(&mut statistics);
         Ok(statistics)
     }
@@ -268,9 +280,10 @@ impl Port for KernelPort {
     ) -> Result<Box<dyn RxQueue>, PortError> {
         let (device, losses) = (&self.device, &self.losses);
         let opened: Result<Box<dyn RxQueue>, Errno> = match &self.kind {
-            Kind::System if queue == 0 => {
-                SystemRxQueue::open(device, losses, pool).map(|queue| Box::new(queue) as _)
-            }
+            Kind::System if queue == 0 => SystemRxQueue::open(device, losses, pool).map(|queue| {
+                self.receiving = Arc::downgrade(queue.socket());
+                Box::new(queue) as _
+            }),
             Kind::System => Err(Errno::NODEV),
             Kind::Tap(tap) | Kind::Internal(tap) => match tap.queue(queue) {
                 Some(file) => TapRxQueue::open(device, file, queue, losses, pool)

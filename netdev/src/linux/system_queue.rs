@@ -26,7 +26,8 @@ pub(super) const OFFLOADS: TransmitOffloads = TransmitOffloads::TCP_CHECKSUM
 pub(super) struct SystemRxQueue {
     device: Arc<Device>,
     index: u32,
-    socket: PacketSocket,
+    /// Shared with the port, which asks it for losses.
+    socket: Arc<PacketSocket>,
     losses: Arc<Losses>,
     /// Empty packets to receive into.
     spare: Batch,
@@ -44,11 +45,15 @@ impl SystemRxQueue {
         Ok(Self {
             device: Arc::clone(device),
             index,
-            socket: PacketSocket::receiving(index)?,
+            socket: Arc::new(PacketSocket::receiving(index)?),
             losses: Arc::clone(losses),
             spare: Batch::new(pool),
             spill: vec![0; BATCH_SIZE * SPILL_LENGTH],
         })
+    }
+
+    pub(super) fn socket(&self) -> &Arc<PacketSocket> {
+        &self.socket
     }
 
     fn receive_messages(&mut self, batch: &mut Batch) -> Result<usize, Errno> {

@@ -470,6 +470,31 @@ fn frames_have_to_fit_the_mtu() {
 }
 
 #[test]
+fn packets_lost_in_the_socket_are_counted() {
+    pair("lost", |_, [mut p1, mut p2], pool| {
+        let mut receiving = p2.open_rx(0, pool).unwrap();
+        let mut sending = p1.open_tx(0).unwrap();
+        let frame = Sample::new(false, Kind::Udp, vec![1; 1400]).frame();
+        let mut sent = 0;
+        for _ in 0..1000 {
+            let mut batch = Batch::new(pool);
+            while batch.push(pool.packet_with(&frame).unwrap()).is_ok() {}
+            sent += sending.send(&mut batch).sent;
+        }
+        // More than the socket holds. Those in it are received still.
+        let mut received = 0;
+        let mut batch = Batch::new(pool);
+        while receiving.receive(&mut batch).unwrap() > 0 {
+            received += batch.len() as u64;
+            batch.clear();
+        }
+        let lost = p2.statistics().unwrap().custom.into_iter().find(|(n, _)| n == "ovs_rx_dropped");
+        assert_eq!(lost, Some(("ovs_rx_dropped".to_owned(), sent - received)));
+        assert!(received < sent, "{received} of {sent}");
+    });
+}
+
+#[test]
 fn devices_may_go_down_and_away() {
     pair("gone", |links, [mut p1, mut p2], pool| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
