@@ -495,3 +495,40 @@ fn dummy_ports_carry_packets() {
     let counts = datapath.pool(0).unwrap().counts();
     assert_eq!(counts.held, 0);
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Frames of any bytes and any length leave as they came, but for those too short to be one.
+    #[test]
+    fn any_bytes_are_forwarded(
+        heads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 1..20),
+        eth_types in prop::collection::vec(
+            prop::sample::select(vec![0x0800, 0x86dd, 0x0806, 0x8847, 0x8100, 0x894f, 0x05dcu16]),
+            20,
+        ),
+        lengths in prop::collection::vec(
+            prop_oneof![Just(0), 0..3000usize, Just(65_535)],
+            20,
+        ),
+    ) {
+        let answer = |_: &FlowKey| Some((mask(&[Field::EthType]), vec![Action::Output(2)]));
+        let mut setup = Setup::new(false, 1, answer);
+        let mut expected = vec![];
+        for ((mut frame, eth_type), length) in heads.into_iter().zip(eth_types).zip(lengths) {
+            if let Some(place) = frame.get_mut(12..14) {
+                place.copy_from_slice(&eth_type.to_be_bytes());
+            }
+            frame.resize(length.max(frame.len()), 0x5a);
+            expected.push(frame.clone());
+            setup.ports[0].arrive(0, frame);
+        }
+        setup.settle();
+        let received = expected.len() as u64;
+        expected.retain(|frame| frame.len() >= 14);
+        prop_assert_eq!(setup.ports[1].take_sent(), expected.clone());
+        let counters = setup.counters(WorkerId::Main);
+        prop_assert_eq!((counters.received, counters.passes()), (received, expected.len() as u64));
+        setup.assert_no_frame_is_held();
+    }
+}

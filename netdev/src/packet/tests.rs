@@ -341,3 +341,30 @@ fn a_copy_knows_what_the_packet_knows() {
     assert_eq!((known.segmentation, known.segment_size), (Segmentation::TcpIpv4, 1448));
     assert_eq!(pool.counts().held, 4);
 }
+
+#[test]
+fn draining_takes_packets_in_order_and_returns_the_rest() {
+    let (pool, other_pool) = (FramePool::new(16).unwrap(), FramePool::new(16).unwrap());
+    let mut batch = Batch::new(&pool);
+    for number in 0..5 {
+        batch.push(pool.packet_with(&[number]).unwrap()).unwrap();
+    }
+    let (mut same, mut other) = (Batch::new(&pool), Batch::new(&other_pool));
+    let mut drain = batch.drain();
+    assert!(drain.move_next_to(&mut same));
+    drain.skip();
+    assert!(!drain.move_next_to(&mut other));
+    let single = drain.next_packet().unwrap();
+    assert!(drain.move_next_to(&mut same));
+    drop(drain);
+    assert!(batch.is_empty() && other.is_empty());
+    assert_eq!(contents(single.view()), [2]);
+    assert_eq!(same.iter().map(contents).collect::<Vec<_>>(), [[0], [3]]);
+    assert_eq!(pool.counts().held, 3);
+
+    let mut drain = same.drain();
+    assert!(drain.next_packet().is_some() && drain.next_packet().is_some());
+    assert!(drain.next_packet().is_none() && !drain.move_next_to(&mut other));
+    drop((drain, single));
+    assert_eq!(pool.counts().held, 0);
+}
