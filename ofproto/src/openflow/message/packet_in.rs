@@ -121,11 +121,6 @@ fn put_actions_property(
     }
 }
 
-fn one_byte(property: &mut Property<'_>) -> Result<u8, OfError> {
-    let value = property.body.u8()?;
-    property.end().map(|()| value)
-}
-
 impl Continuation {
     fn put(&self, version: Version) -> Vec<u8> {
         let mut out = Vec::new();
@@ -145,7 +140,7 @@ impl Continuation {
         for part in &self.actions {
             if table_id != part.table_id {
                 table_id = part.table_id;
-                put_property(&mut out, continuation::TABLE_ID, &[table_id]);
+                property::put_u8(&mut out, continuation::TABLE_ID, table_id);
             }
             if cookie != part.cookie {
                 cookie = part.cookie;
@@ -189,7 +184,7 @@ impl Continuation {
                 continuation::STACK => found.stack.push(property.body.rest().to_vec()),
                 continuation::MIRRORS => found.mirrors = property.u32()?,
                 continuation::CONNTRACKED => found.conntracked = true,
-                continuation::TABLE_ID => table_id = one_byte(&mut property)?,
+                continuation::TABLE_ID => table_id = property.u8()?,
                 continuation::COOKIE => cookie = property.u64()?,
                 continuation::ACTIONS => {
                     let actions = actions(&property)?;
@@ -282,11 +277,11 @@ impl PacketIn {
         if usize::try_from(self.total_len) != Ok(self.packet.len()) {
             put_property(out, prop::FULL_LEN, &self.total_len.to_be_bytes());
         }
-        put_property(out, prop::TABLE_ID, &[self.table_id]);
+        property::put_u8(out, prop::TABLE_ID, self.table_id);
         if let Some(cookie) = self.cookie {
             property::put_nested(out, prop::COOKIE, &cookie.to_be_bytes());
         }
-        put_property(out, prop::REASON, &[self.reason.to_wire(version)]);
+        property::put_u8(out, prop::REASON, self.reason.to_wire(version));
         let metadata = oxm::raw_entries(&self.metadata, Some(version), (0, 0));
         put_property(out, prop::METADATA, &metadata);
         let continuation = self.continuation.put(version);
@@ -374,12 +369,12 @@ impl PacketIn {
                 prop::PACKET => self.packet = property.body.rest().to_vec(),
                 prop::FULL_LEN => self.total_len = property.u32()?,
                 prop::BUFFER_ID => self.buffer_id = property.u32()?,
-                prop::TABLE_ID => self.table_id = one_byte(&mut property)?,
+                prop::TABLE_ID => self.table_id = property.u8()?,
                 prop::COOKIE => {
                     let cookie = property.u64()?;
                     self.cookie = (cookie != u64::MAX).then_some(cookie);
                 }
-                prop::REASON => self.reason = PacketInReason(one_byte(&mut property)?),
+                prop::REASON => self.reason = PacketInReason(property.u8()?),
                 prop::METADATA => self.metadata = oxm::read_raw(property.body.rest(), &rules)?,
                 prop::USERDATA => self.userdata = property.body.rest().to_vec(),
                 prop::CONTINUATION => continuation = Some(property.nested()?),

@@ -2,6 +2,9 @@
 
 mod action;
 mod flow_match;
+mod message;
+mod message_groups;
+mod message_parts;
 mod parse_action;
 mod parse_learn;
 mod parse_match;
@@ -13,8 +16,9 @@ use std::fmt::Write as _;
 
 pub use self::action::print_actions;
 pub use self::flow_match::print_match;
+pub use self::message::{print_flow, print_message};
 pub use self::parse_action::parse_actions;
-pub use self::parse_match::{parse_match, parse_match_words};
+pub use self::parse_match::{OtherWords, parse_match, parse_match_words};
 pub use self::scan::ParseError;
 use super::port::PortNo;
 

@@ -39,15 +39,17 @@ pub fn parse_match(text: &str, names: &dyn Names) -> Result<Match, ParseError> {
     parse_match_words(text, names, &mut |_, _| None)
 }
 
-/// As [`parse_match`]. Words that name no field go to `other` with their values; it returns `None`
-/// for a word that it does not know either.
+/// Takes a word that names no field, with its value. Returns `None` for an unknown word.
+pub type OtherWords<'a> = dyn FnMut(&str, &str) -> Option<Result<(), String>> + 'a;
+
+/// As [`parse_match`]. Words that name no field go to `other`.
 ///
 /// # Errors
 /// Also the messages of `other`.
 pub fn parse_match_words(
     text: &str,
     names: &dyn Names,
-    other: &mut dyn FnMut(&str, &str) -> Option<Result<(), String>>,
+    other: &mut OtherWords<'_>,
 ) -> Result<Match, ParseError> {
     let mut flow_match = Match::new();
     for pair in Pairs::new(Word::new(text)) {

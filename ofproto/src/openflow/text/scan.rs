@@ -199,11 +199,6 @@ impl<'a> Pairs<'a> {
     pub(super) fn new(text: Word<'a>) -> Pairs<'a> {
         Pairs { rest: text }
     }
-
-    /// What has not been read yet.
-    pub(super) fn rest(&self) -> Word<'a> {
-        self.rest
-    }
 }
 
 impl<'a> Iterator for Pairs<'a> {
