@@ -83,14 +83,20 @@ impl<'a> Property<'a> {
         self.end().map(|()| value)
     }
 
-    /// The value, which must be exactly 16 bits and 16 bits of padding.
+    /// The value, of which the first 16 bits count.
     pub(crate) fn u16(&mut self) -> Result<u16, OfError> {
-        Ok((self.u32()? >> 16) as u16)
+        self.body.u16()
     }
 
-    /// The value, which must be exactly 8 bits and 24 bits of padding.
+    /// The value, of which the first 8 bits count.
     pub(crate) fn u8(&mut self) -> Result<u8, OfError> {
-        Ok((self.u32()? >> 24) as u8)
+        self.body.u8()
+    }
+
+    /// The value, which must be exactly 128 bits.
+    pub(crate) fn array16(&mut self) -> Result<[u8; 16], OfError> {
+        let value = self.body.array()?;
+        self.end().map(|()| value)
     }
 
     /// The value, which must be exactly 64 bits, after padding of the header to 8 bytes.
@@ -138,11 +144,6 @@ pub(crate) fn put(out: &mut Vec<u8>, kind: Kind, value: &[u8]) {
 pub(crate) fn put_u16(out: &mut Vec<u8>, kind: Kind, value: u16) {
     let [high, low] = value.to_be_bytes();
     put(out, kind, &[high, low, 0, 0]);
-}
-
-/// Appends a property with a number of 8 bits and padding.
-pub(crate) fn put_u8(out: &mut Vec<u8>, kind: Kind, value: u8) {
-    put(out, kind, &[value, 0, 0, 0]);
 }
 
 /// Appends the header of a property, which [`end`] completes, and returns its place.

@@ -239,12 +239,6 @@ fn read_address(
     Ok(address)
 }
 
-fn read_u128(property: &Property<'_>) -> Result<u128, OfError> {
-    let mut value = property.nested()?;
-    let number = value.u128()?;
-    if value.is_empty() { Ok(number) } else { Err(OfError::BadPropertyLen) }
-}
-
 /// The number of a standard property, if it is below 16.
 fn number(property: &Property<'_>) -> Option<u16> {
     (0..16).find(|number| property.kind == property::Kind::standard(*number))
@@ -281,8 +275,8 @@ impl CtTuple {
         if matches!(ip_proto, 1 | 58) {
             let [high, low] = self.icmp_id.to_be_bytes();
             put(4, &[high, low, 0, 0]);
-            put(5, &[self.icmp_type, 0, 0, 0]);
-            put(6, &[self.icmp_code, 0, 0, 0]);
+            put(5, &[self.icmp_type]);
+            put(6, &[self.icmp_code]);
         } else {
             for (number, port) in [(2, self.src_port), (3, self.dst_port)] {
                 if port != 0 {
@@ -325,8 +319,8 @@ impl CtFlush {
                 Some(2) => flush.zone = Some(property.u16()?),
                 Some(3) => mark = Some(property.u32()?),
                 Some(4) => mark_mask = Some(property.u32()?),
-                Some(5) => labels = Some(read_u128(&property)?),
-                Some(6) => labels_mask = Some(read_u128(&property)?),
+                Some(5) => labels = Some(u128::from_be_bytes(property.array16()?)),
+                Some(6) => labels_mask = Some(u128::from_be_bytes(property.array16()?)),
                 _ => return Err(property.unknown()),
             }
         }
@@ -356,9 +350,9 @@ impl CtFlush {
         }
         let (labels, mask) = self.labels;
         if mask != 0 {
-            property::put_nested(&mut out, property::Kind::standard(5), &labels.to_be_bytes());
+            property::put(&mut out, property::Kind::standard(5), &labels.to_be_bytes());
             if mask != u128::MAX {
-                property::put_nested(&mut out, property::Kind::standard(6), &mask.to_be_bytes());
+                property::put(&mut out, property::Kind::standard(6), &mask.to_be_bytes());
             }
         }
         header::finish(out)

@@ -125,7 +125,7 @@ impl Continuation {
     fn put(&self, version: Version) -> Vec<u8> {
         let mut out = Vec::new();
         if self.bridge != [0; 16] {
-            property::put_nested(&mut out, continuation::BRIDGE, &self.bridge);
+            put_property(&mut out, continuation::BRIDGE, &self.bridge);
         }
         for value in &self.stack {
             put_property(&mut out, continuation::STACK, value);
@@ -140,7 +140,7 @@ impl Continuation {
         for part in &self.actions {
             if table_id != part.table_id {
                 table_id = part.table_id;
-                property::put_u8(&mut out, continuation::TABLE_ID, table_id);
+                put_property(&mut out, continuation::TABLE_ID, &[table_id]);
             }
             if cookie != part.cookie {
                 cookie = part.cookie;
@@ -171,13 +171,7 @@ impl Continuation {
         while !body.is_empty() {
             let mut property = property::read(&mut body)?;
             match property.kind {
-                continuation::BRIDGE => {
-                    let mut value = property.nested()?;
-                    found.bridge = value.array()?;
-                    if !value.is_empty() {
-                        return Err(OfError::BadPropertyLen);
-                    }
-                }
+                continuation::BRIDGE => found.bridge = property.array16()?,
                 continuation::STACK if property.body.len() > MAX_STACK_VALUE => {
                     return Err(OfError::BadPropertyLen);
                 }
@@ -277,11 +271,11 @@ impl PacketIn {
         if usize::try_from(self.total_len) != Ok(self.packet.len()) {
             put_property(out, prop::FULL_LEN, &self.total_len.to_be_bytes());
         }
-        property::put_u8(out, prop::TABLE_ID, self.table_id);
+        put_property(out, prop::TABLE_ID, &[self.table_id]);
         if let Some(cookie) = self.cookie {
             property::put_nested(out, prop::COOKIE, &cookie.to_be_bytes());
         }
-        property::put_u8(out, prop::REASON, self.reason.to_wire(version));
+        put_property(out, prop::REASON, &[self.reason.to_wire(version)]);
         let metadata = oxm::raw_entries(&self.metadata, Some(version), (0, 0));
         put_property(out, prop::METADATA, &metadata);
         let continuation = self.continuation.put(version);

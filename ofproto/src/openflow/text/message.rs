@@ -208,12 +208,14 @@ fn print_body(out: &mut String, raw: &Raw<'_>, names: &dyn Names) -> Result<(), 
             put(out, format_args!(" flow_count={}", stats.flow_count));
         }
         PortStatsRequest10 | PortStatsRequest11 => {
+            let port = decode_port_request(raw)?;
             out.push_str(" port_no=");
-            put_port(out, decode_port_request(raw)?, names);
+            put_port(out, port, names);
         }
         PortDescStatsRequest10 | PortDescStatsRequest15 => {
+            let port = decode_port_request(raw)?;
             out.push_str(" port=");
-            put_port(out, decode_port_request(raw)?, names);
+            put_port(out, port, names);
         }
         DescStatsReply => print_desc(out, &SwitchDesc::decode(raw)?),
         BundleControl14 | OnfBundleControl13 => {

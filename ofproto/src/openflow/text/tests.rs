@@ -135,6 +135,52 @@ fn other_words_of_a_flow_can_be_taken() {
     assert_eq!((priority, match_text(&flow_match.unwrap()).as_str()), (5, "ip"));
 }
 
+fn message_text(message: &[u8]) -> String {
+    let mut out = String::new();
+    print_message(&mut out, message, &NoNames);
+    out
+}
+
+#[test]
+fn messages_have_their_text() {
+    use crate::openflow::message::{FlowMod, FlowModCommand, Role, RoleMessage, encode_plain};
+    use crate::openflow::{kind::Kind, message, version::Version};
+
+    let plain = encode_plain(Kind::BarrierRequest11, Version::V13, 5, &[]);
+    assert_eq!(message_text(&plain), "OFPT_BARRIER_REQUEST (OF1.3) (xid=0x5):\n");
+    let role = RoleMessage { role: Role::Primary, generation_id: Some(3) };
+    let role = role.encode(Kind::RoleReply12, Version::V12, 1);
+    let text = "OFPT_ROLE_REPLY (OF1.2) (xid=0x1): role=primary generation_id=3\n";
+    assert_eq!(message_text(&role), text);
+    let flow_mod = FlowMod {
+        command: FlowModCommand::Add,
+        flow_match: parse_match("tcp,in_port=1", &NoNames).unwrap(),
+        priority: 7,
+        cookie: 0,
+        cookie_mask: 0,
+        new_cookie: 9,
+        modify_cookie: false,
+        table_id: 2,
+        idle_timeout: 5,
+        hard_timeout: 0,
+        importance: 0,
+        buffer_id: message::NO_BUFFER,
+        out_port: PortNo::NONE,
+        out_group: message::GROUP_ANY,
+        flags: message::FlowFlags(1),
+        actions: parse_actions("output:3", &NoNames).unwrap(),
+        normalized: false,
+    };
+    let flow_mod = flow_mod.encode(Version::V13, 2, message::FlowFormat::default());
+    let text = "OFPT_FLOW_MOD (OF1.3) (xid=0x2): ADD table:2 priority=7,tcp,in_port=1 cookie:0x9 \
+                idle:5 send_flow_rem actions=output:3\n";
+    assert_eq!(message_text(&flow_mod), text);
+    let truncated = "OFPT_FLOW_MOD (OF1.3) (xid=0x2):\n\
+                     (***truncated to 20 bytes from 96***)\n";
+    assert_eq!(message_text(&flow_mod[..20]), truncated);
+    assert_eq!(message_text(&[4, 99, 0, 8, 0, 0, 0, 0]), "***decode error: OFPBRC_BAD_TYPE***\n");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 100, ..ProptestConfig::default() })]
 
@@ -151,6 +197,18 @@ proptest! {
         if let Ok(again) = parse_match(&text, &NoNames) {
             prop_assert_eq!(match_text(&again), text);
         }
+    }
+
+    #[test]
+    fn printing_random_messages_does_not_panic(
+        version in 1u8..7,
+        kind in 0u8..36,
+        mut body in prop::collection::vec(any::<u8>(), 0..120),
+    ) {
+        let len = body.len() as u8 + 8;
+        let mut message = vec![version, kind, 0, len, 0, 0, 0, 1];
+        message.append(&mut body);
+        message_text(&message);
     }
 
     #[test]
