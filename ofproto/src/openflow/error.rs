@@ -360,7 +360,7 @@ impl ErrorMessage {
     /// Decodes the body of an ERROR message, the bytes after the OpenFlow header.
     ///
     /// # Errors
-    /// `BadRequestLen` for a short body, `BadRequestType` for an unknown error.
+    /// `BadRequestLen` for a short body or an unknown error.
     pub fn decode(version: Version, body: &[u8]) -> Result<ErrorMessage, OfError> {
         let mut reader = Reader::new(body, OfError::BadRequestLen);
         let (mut vendor, mut kind, mut code) = (0, reader.u16()?, reader.u16()?);
@@ -370,7 +370,7 @@ impl ErrorMessage {
             (vendor, kind, code) = (reader.u32()?, code, 0);
         }
         let error =
-            OfError::from_wire(version, vendor, kind, code).ok_or(OfError::BadRequestType)?;
+            OfError::from_wire(version, vendor, kind, code).ok_or(OfError::BadRequestLen)?;
         Ok(ErrorMessage { error, data: reader.rest().to_vec() })
     }
 }

@@ -19,7 +19,6 @@ pub(crate) mod eth_type {
 /// IP protocols that prerequisites speak of.
 pub(crate) mod ip_proto {
     pub(crate) const ICMP: u8 = 1;
-    pub(crate) const IGMP: u8 = 2;
     pub(crate) const TCP: u8 = 6;
     pub(crate) const UDP: u8 = 17;
     pub(crate) const ICMPV6: u8 = 58;

@@ -325,17 +325,7 @@ impl<'a> Raw<'a> {
     pub fn parse(message: &'a [u8]) -> Result<Raw<'a>, OfError> {
         let header = Header::parse(message)?;
         let message = message.get(..usize::from(header.length)).ok_or(OfError::BadRequestLen)?;
-        let form = Form::parse(&header, message)?;
-        let unknown = match form {
-            Form::Plain(_) => OfError::BadRequestType,
-            Form::StatsRequest(_) | Form::StatsReply(_) => OfError::BadRequestStat,
-            _ => OfError::BadRequestSubtype,
-        };
-        let kind = Kind::ALL.iter().copied().find(|kind| {
-            let rules = kind.rules();
-            rules.form == form && (rules.first..=rules.last).contains(&header.version)
-        });
-        let kind = kind.ok_or(unknown)?;
+        let (kind, form) = Kind::find(&header, message)?;
         let rules = kind.rules();
         let body = message.get(form.headers_len(header.version)..).ok_or(OfError::BadRequestLen)?;
         let extra = body.len().checked_sub(rules.minimum).ok_or(OfError::BadRequestLen)?;
@@ -360,6 +350,28 @@ impl<'a> Raw<'a> {
 }
 
 impl Kind {
+    /// The kind of a message, of which the headers suffice.
+    ///
+    /// # Errors
+    /// `BadRequestLen` without the headers, else as [`Raw::parse`].
+    pub fn of(message: &[u8]) -> Result<Kind, OfError> {
+        Ok(Kind::find(&Header::parse(message)?, message)?.0)
+    }
+
+    fn find(header: &Header, message: &[u8]) -> Result<(Kind, Form), OfError> {
+        let form = Form::parse(header, message)?;
+        let unknown = match form {
+            Form::Plain(_) => OfError::BadRequestType,
+            Form::StatsRequest(_) | Form::StatsReply(_) => OfError::BadRequestStat,
+            _ => OfError::BadRequestSubtype,
+        };
+        let kind = Kind::ALL.iter().copied().find(|kind| {
+            let rules = kind.rules();
+            rules.form == form && (rules.first..=rules.last).contains(&header.version)
+        });
+        Ok((kind.ok_or(unknown)?, form))
+    }
+
     /// Whether `version` has this kind of message.
     pub fn exists_in(self, version: Version) -> bool {
         let rules = self.rules();

@@ -83,6 +83,22 @@ impl<'a> Property<'a> {
         self.end().map(|()| value)
     }
 
+    /// The value, of which the first 16 bits count.
+    pub(crate) fn u16(&mut self) -> Result<u16, OfError> {
+        self.body.u16()
+    }
+
+    /// The value, of which the first 8 bits count.
+    pub(crate) fn u8(&mut self) -> Result<u8, OfError> {
+        self.body.u8()
+    }
+
+    /// The value, which must be exactly 128 bits.
+    pub(crate) fn array16(&mut self) -> Result<[u8; 16], OfError> {
+        let value = self.body.array()?;
+        self.end().map(|()| value)
+    }
+
     /// The value, which must be exactly 64 bits, after padding of the header to 8 bytes.
     pub(crate) fn u64(&mut self) -> Result<u64, OfError> {
         let value = self.nested()?.u64()?;
@@ -122,6 +138,12 @@ pub(crate) fn put(out: &mut Vec<u8>, kind: Kind, value: &[u8]) {
     let start = start(out, kind);
     out.put_slice(value);
     end(out, start);
+}
+
+/// Appends a property with a number of 16 bits and padding.
+pub(crate) fn put_u16(out: &mut Vec<u8>, kind: Kind, value: u16) {
+    let [high, low] = value.to_be_bytes();
+    put(out, kind, &[high, low, 0, 0]);
 }
 
 /// Appends the header of a property, which [`end`] completes, and returns its place.

@@ -33,17 +33,6 @@ impl Instruction {
     /// What a list of actions outside of flows may hold: a meter is an action in OpenFlow 1.5.
     pub(crate) const ACTIONS: &[Instruction] = &[Instruction::Meter, Instruction::ApplyActions];
 
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Instruction::Meter => "meter",
-            Instruction::ApplyActions => "apply_actions",
-            Instruction::ClearActions => "clear_actions",
-            Instruction::WriteActions => "write_actions",
-            Instruction::WriteMetadata => "write_metadata",
-            Instruction::GotoTable => "goto_table",
-        }
-    }
-
     /// The instruction type on the wire (OpenFlow 1.3, section A.2.4).
     pub(crate) fn number(self) -> u16 {
         match self {

@@ -19,10 +19,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 pub use self::check::{CheckContext, check};
 pub use self::decode::DecodeContext;
-pub(crate) use self::decode::read_actions;
+pub(crate) use self::decode::{Outer, read_actions};
 pub(crate) use self::encode::put_actions;
 pub(crate) use self::instruction::{
-    Instruction, action_types, put_instructions, read_instructions,
+    Instruction, action_types, put_instructions, read_instructions, verify,
 };
 use super::error::OfError;
 use super::field::Field;

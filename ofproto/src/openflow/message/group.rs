@@ -129,7 +129,7 @@ impl Bucket {
         put_actions(out, &self.actions, version);
         let actions_len = out.len() - start - 8;
         if group == GroupType::Select || self.weight != 0 {
-            property::put(out, bucket_prop::WEIGHT, &self.weight.to_be_bytes());
+            property::put_u16(out, bucket_prop::WEIGHT, self.weight);
         }
         if self.watch_port != PortNo::NONE {
             let port = self.watch_port.to_u32().to_be_bytes();
@@ -177,10 +177,7 @@ impl Bucket {
         while !body.is_empty() {
             let mut property = property::read(&mut body)?;
             match property.kind {
-                bucket_prop::WEIGHT => {
-                    bucket.weight = property.body.u16()?;
-                    property.end()?;
-                }
+                bucket_prop::WEIGHT => bucket.weight = property.u16()?,
                 bucket_prop::WATCH_PORT => watch_port = property.u32()?,
                 bucket_prop::WATCH_GROUP => bucket.watch_group = property.u32()?,
                 _ => return Err(property.unknown()),

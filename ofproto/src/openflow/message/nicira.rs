@@ -239,22 +239,6 @@ fn read_address(
     Ok(address)
 }
 
-fn read_u16(property: &mut Property<'_>) -> Result<u16, OfError> {
-    let value = property.body.u16()?;
-    property.end().map(|()| value)
-}
-
-fn read_u8(property: &mut Property<'_>) -> Result<u8, OfError> {
-    let value = property.body.u8()?;
-    property.end().map(|()| value)
-}
-
-fn read_u128(property: &Property<'_>) -> Result<u128, OfError> {
-    let mut value = property.nested()?;
-    let number = value.u128()?;
-    if value.is_empty() { Ok(number) } else { Err(OfError::BadPropertyLen) }
-}
-
 /// The number of a standard property, if it is below 16.
 fn number(property: &Property<'_>) -> Option<u16> {
     (0..16).find(|number| property.kind == property::Kind::standard(*number))
@@ -267,11 +251,11 @@ impl CtTuple {
             match number(&property) {
                 Some(0) => self.src = read_address(&mut property, is_ipv4)?,
                 Some(1) => self.dst = read_address(&mut property, is_ipv4)?,
-                Some(2) => self.src_port = read_u16(&mut property)?,
-                Some(3) => self.dst_port = read_u16(&mut property)?,
-                Some(4) => self.icmp_id = read_u16(&mut property)?,
-                Some(5) => self.icmp_type = read_u8(&mut property)?,
-                Some(6) => self.icmp_code = read_u8(&mut property)?,
+                Some(2) => self.src_port = property.u16()?,
+                Some(3) => self.dst_port = property.u16()?,
+                Some(4) => self.icmp_id = property.u16()?,
+                Some(5) => self.icmp_type = property.u8()?,
+                Some(6) => self.icmp_code = property.u8()?,
                 _ => return Err(property.unknown()),
             }
         }
@@ -289,13 +273,15 @@ impl CtTuple {
             }
         }
         if matches!(ip_proto, 1 | 58) {
-            put(4, &self.icmp_id.to_be_bytes());
+            let [high, low] = self.icmp_id.to_be_bytes();
+            put(4, &[high, low, 0, 0]);
             put(5, &[self.icmp_type]);
             put(6, &[self.icmp_code]);
         } else {
             for (number, port) in [(2, self.src_port), (3, self.dst_port)] {
                 if port != 0 {
-                    put(number, &port.to_be_bytes());
+                    let [high, low] = port.to_be_bytes();
+                    put(number, &[high, low, 0, 0]);
                 }
             }
         }
@@ -330,11 +316,11 @@ impl CtFlush {
             match number(&property) {
                 Some(0) => flush.original.read(property.nested()?, &mut flush.is_ipv4)?,
                 Some(1) => flush.reply.read(property.nested()?, &mut flush.is_ipv4)?,
-                Some(2) => flush.zone = Some(read_u16(&mut property)?),
+                Some(2) => flush.zone = Some(property.u16()?),
                 Some(3) => mark = Some(property.u32()?),
                 Some(4) => mark_mask = Some(property.u32()?),
-                Some(5) => labels = Some(read_u128(&property)?),
-                Some(6) => labels_mask = Some(read_u128(&property)?),
+                Some(5) => labels = Some(u128::from_be_bytes(property.array16()?)),
+                Some(6) => labels_mask = Some(u128::from_be_bytes(property.array16()?)),
                 _ => return Err(property.unknown()),
             }
         }
@@ -353,7 +339,7 @@ impl CtFlush {
         self.original.put(&mut out, 0, self.ip_proto);
         self.reply.put(&mut out, 1, self.ip_proto);
         if let Some(zone) = self.zone {
-            property::put(&mut out, property::Kind::standard(2), &zone.to_be_bytes());
+            property::put_u16(&mut out, property::Kind::standard(2), zone);
         }
         let (mark, mask) = self.mark;
         if mask != 0 {
@@ -364,9 +350,9 @@ impl CtFlush {
         }
         let (labels, mask) = self.labels;
         if mask != 0 {
-            property::put_nested(&mut out, property::Kind::standard(5), &labels.to_be_bytes());
+            property::put(&mut out, property::Kind::standard(5), &labels.to_be_bytes());
             if mask != u128::MAX {
-                property::put_nested(&mut out, property::Kind::standard(6), &mask.to_be_bytes());
+                property::put(&mut out, property::Kind::standard(6), &mask.to_be_bytes());
             }
         }
         header::finish(out)

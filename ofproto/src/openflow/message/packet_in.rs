@@ -121,16 +121,11 @@ fn put_actions_property(
     }
 }
 
-fn one_byte(property: &mut Property<'_>) -> Result<u8, OfError> {
-    let value = property.body.u8()?;
-    property.end().map(|()| value)
-}
-
 impl Continuation {
     fn put(&self, version: Version) -> Vec<u8> {
         let mut out = Vec::new();
         if self.bridge != [0; 16] {
-            property::put_nested(&mut out, continuation::BRIDGE, &self.bridge);
+            put_property(&mut out, continuation::BRIDGE, &self.bridge);
         }
         for value in &self.stack {
             put_property(&mut out, continuation::STACK, value);
@@ -176,20 +171,14 @@ impl Continuation {
         while !body.is_empty() {
             let mut property = property::read(&mut body)?;
             match property.kind {
-                continuation::BRIDGE => {
-                    let mut value = property.nested()?;
-                    found.bridge = value.array()?;
-                    if !value.is_empty() {
-                        return Err(OfError::BadPropertyLen);
-                    }
-                }
+                continuation::BRIDGE => found.bridge = property.array16()?,
                 continuation::STACK if property.body.len() > MAX_STACK_VALUE => {
                     return Err(OfError::BadPropertyLen);
                 }
                 continuation::STACK => found.stack.push(property.body.rest().to_vec()),
                 continuation::MIRRORS => found.mirrors = property.u32()?,
                 continuation::CONNTRACKED => found.conntracked = true,
-                continuation::TABLE_ID => table_id = one_byte(&mut property)?,
+                continuation::TABLE_ID => table_id = property.u8()?,
                 continuation::COOKIE => cookie = property.u64()?,
                 continuation::ACTIONS => {
                     let actions = actions(&property)?;
@@ -374,12 +363,12 @@ impl PacketIn {
                 prop::PACKET => self.packet = property.body.rest().to_vec(),
                 prop::FULL_LEN => self.total_len = property.u32()?,
                 prop::BUFFER_ID => self.buffer_id = property.u32()?,
-                prop::TABLE_ID => self.table_id = one_byte(&mut property)?,
+                prop::TABLE_ID => self.table_id = property.u8()?,
                 prop::COOKIE => {
                     let cookie = property.u64()?;
                     self.cookie = (cookie != u64::MAX).then_some(cookie);
                 }
-                prop::REASON => self.reason = PacketInReason(one_byte(&mut property)?),
+                prop::REASON => self.reason = PacketInReason(property.u8()?),
                 prop::METADATA => self.metadata = oxm::read_raw(property.body.rest(), &rules)?,
                 prop::USERDATA => self.userdata = property.body.rest().to_vec(),
                 prop::CONTINUATION => continuation = Some(property.nested()?),

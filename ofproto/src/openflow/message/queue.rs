@@ -117,7 +117,7 @@ impl QueueConfig {
             out.put_u32(self.queue);
             out.put_bytes(0, 8);
             for (number, rate) in self.rates() {
-                property::put(out, property::Kind::standard(number), &rate.to_be_bytes());
+                property::put_u16(out, property::Kind::standard(number), rate);
             }
             let len = out.len() - start;
             patch_u16(out, start + 8, len as u16);
@@ -236,8 +236,7 @@ impl QueueConfig {
             let mut property = property::read(&mut body)?;
             for number in [MIN_RATE, MAX_RATE] {
                 if property.kind == property::Kind::standard(number) {
-                    queue.set_rate(number, property.body.u16()?);
-                    property.end()?;
+                    queue.set_rate(number, property.u16()?);
                 }
             }
         }

@@ -74,7 +74,7 @@ pub mod capability {
     /// Port statistics.
     pub const PORT_STATS: u32 = 1 << 2;
     /// Group statistics, from OpenFlow 1.1 on.
-    pub const GROUP_STATS: u32 = 1 << 4;
+    pub const GROUP_STATS: u32 = 1 << 3;
     /// Reassembles fragments.
     pub const IP_REASM: u32 = 1 << 5;
     /// Queue statistics.

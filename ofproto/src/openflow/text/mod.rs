@@ -2,12 +2,24 @@
 
 mod action;
 mod flow_match;
+mod message;
+mod message_groups;
+mod message_parts;
+mod parse_action;
+mod parse_learn;
+mod parse_match;
+mod parse_nested;
+mod scan;
 mod value;
 
 use std::fmt::Write as _;
 
 pub use self::action::print_actions;
 pub use self::flow_match::print_match;
+pub use self::message::{print_flow, print_message};
+pub use self::parse_action::parse_actions;
+pub use self::parse_match::{OtherWords, parse_match, parse_match_words};
+pub use self::scan::ParseError;
 use super::port::PortNo;
 
 /// The priority of flows that say none, which texts leave out.
@@ -95,3 +107,6 @@ pub(crate) fn chomp(out: &mut String, last: char) {
         out.pop();
     }
 }
+
+#[cfg(test)]
+mod tests;
