@@ -38,8 +38,7 @@ fn stored(directory: &Directory) -> Vec<u64> {
 }
 
 /// Sends transactions until the daemon is gone, and returns how many it acknowledged.
-fn write_until_killed(directory: &Directory, first: u64) -> u64 {
-    let mut connection = Connection::open(directory.path("db.sock"));
+fn write_until_killed(mut connection: Connection, first: u64) -> u64 {
     let (mut sent, mut acknowledged) = (0, 0);
     loop {
         while sent < acknowledged + WINDOW {
@@ -66,10 +65,11 @@ fn kill_loses_no_acknowledged_transaction() {
     while acknowledged.len() < TRANSACTIONS {
         round += 1;
         let daemon = Daemon::start(&directory, &[]);
-        // A different point each time; the first rounds kill in the middle of the start-up work.
+        let connection = Connection::open(directory.path("db.sock"));
+        // A different point each time.
         let delay = Duration::from_millis(7 * (round % 60));
         let count = std::thread::scope(|scope| {
-            let writer = scope.spawn(|| write_until_killed(&directory, next));
+            let writer = scope.spawn(|| write_until_killed(connection, next));
             std::thread::sleep(delay);
             daemon.running().signal(Signal::KILL);
             writer.join().expect("the writer")
