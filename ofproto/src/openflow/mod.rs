@@ -13,6 +13,7 @@ pub mod oxm;
 pub mod port;
 mod property;
 pub mod slot;
+pub mod text;
 pub mod value;
 pub mod version;
 mod wire;
