@@ -67,7 +67,7 @@ fn kill_loses_no_acknowledged_transaction() {
         let daemon = Daemon::start(&directory, &[]);
         let connection = Connection::open(directory.path("db.sock"));
         // A different point each time.
-        let delay = Duration::from_millis(7 * (round % 60));
+        let delay = Duration::from_millis(41 * (round % 25));
         let count = std::thread::scope(|scope| {
             let writer = scope.spawn(|| write_until_killed(connection, next));
             std::thread::sleep(delay);
