@@ -316,7 +316,10 @@ fn other_settings_make_other_flows() {
     setup.run();
     assert_eq!(setup.flows(), [(1, vec![Action::Drop { reason: 0 }], 0)]);
     assert_eq!(setup.forward(2, &frame(2, 1)), [0; 0]);
-    assert_eq!(setup.flows(), [(1, vec![Action::Drop { reason: 0 }], 0), (2, vec![Action::Drop { reason: 0 }], 0)]);
+    assert_eq!(
+        setup.flows(),
+        [(1, vec![Action::Drop { reason: 0 }], 0), (2, vec![Action::Drop { reason: 0 }], 0)]
+    );
     // The new mask is narrower for the flow that was made meanwhile.
     setup.set_fail_mode(FailMode::Standalone);
     setup.run();
