@@ -217,3 +217,42 @@ fn stations_are_learned_and_forgotten() {
     assert_eq!(network.daemon.appctl(&["fdb/flush", "br0"]).ok(), "table successfully flushed\n");
     network.stop();
 }
+
+#[test]
+fn flows_are_dumped_as_by_open_vswitch() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let network = Network::new(&directory, &["", ""], "1500");
+    assert!(network.pings(1, "10.1.1.2", &[]));
+    let address = |host: &Namespace| {
+        let text = host.run("cat", &["/sys/class/net/eth0/address"]).ok();
+        text.trim().to_owned()
+    };
+    let (source, destination) = (address(network.host(1)), address(network.host(2)));
+    let flow = |in_port: &str| {
+        format!(
+            "recirc_id(0),in_port({in_port}),packet_type(ns=0,id=0),\
+             eth(src={source},dst={destination}),eth_type(0x0800),ipv4(frag=no), "
+        )
+    };
+    let dump = |arguments: &[&str]| network.daemon.appctl(arguments).ok();
+    let text = dump(&["dpctl/dump-flows", "--names", "netdev@ovs-netdev"]);
+    assert!(text.starts_with("flow-dump from the main thread:\n"), "{text}");
+    // The first of the three packets made the flow.
+    let row = text.lines().find_map(|line| line.strip_prefix(&flow("v1"))).expect("the flow");
+    assert!(row.starts_with("packets:2, bytes:196, used:"), "{row}");
+    assert!(row.ends_with("s, actions:v2"), "{row}");
+
+    let text = dump(&["dpif/dump-flows", "br0"]);
+    let row = text.lines().find(|line| line.starts_with(&flow("2"))).expect("the flow");
+    assert!(row.ends_with("s, actions:3"), "{row}");
+    let text = dump(&["dpctl/dump-flows", "-m", "pmd=-1"]);
+    assert!(text.lines().all(|line| line.starts_with("ufid:")), "{text}");
+    assert!(text.contains("ipv4(src=10.1.1.1/0.0.0.0,dst=10.1.1.2/0.0.0.0,proto=1/0,"), "{text}");
+    assert_eq!(dump(&["dpctl/dump-flows", "pmd=1"]), "");
+    let refused = network.daemon.appctl(&["dpctl/dump-flows", "dummy@none"]).fails(2);
+    assert!(refused.starts_with("datapath not found (Invalid argument)"), "{refused}");
+    network.stop();
+}

@@ -131,3 +131,84 @@ impl<'a> Settings<'a, '_> {
         (all, some)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ovsdb::atom::Atom;
+    use crate::ovsdb::datum::Datum;
+
+    /// What `pairs` ask for, and the problems with them.
+    fn parsed(pairs: &[(&str, &str)]) -> (DatapathConfig, Vec<String>) {
+        let pairs = pairs.iter().map(|(key, value)| (Atom::from(*key), Atom::from(*value)));
+        let map = Datum::from(pairs.collect::<BTreeMap<_, _>>());
+        let mut problems = Problems::new();
+        let config = parse(StringMap::new(Some(&map)), &mut problems);
+        (config, problems.into_iter().map(|problem| problem.text).collect())
+    }
+
+    #[test]
+    fn defaults_are_those_of_open_vswitch() {
+        let (config, problems) = parsed(&[]);
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(config.knobs.exact_one_in, 100);
+        assert_eq!(config.knobs.vlan_limit, 1);
+        assert_eq!(config.pmd.cores, None);
+        assert_eq!(config.pmd.algorithm, Algorithm::Cycles);
+        assert_eq!(config.revalidation.max_idle, Duration::from_secs(10));
+        assert_eq!(config.revalidation.flow_limit, 200_000);
+    }
+
+    #[test]
+    fn masks_of_cores() {
+        for (mask, cores) in [
+            ("6", Some(vec![1, 2])),
+            ("0x6", Some(vec![1, 2])),
+            ("0X80000000000000001", Some(vec![0, 67])),
+            ("a0F", Some(vec![0, 1, 2, 3, 9, 11])),
+            ("0", None),
+        ] {
+            let (config, problems) = parsed(&[("pmd-cpu-mask", mask)]);
+            assert_eq!((config.pmd.cores, problems), (cores, vec![]), "{mask}");
+        }
+        for bad in ["", "0x", "6 ", "xyz", "-1"] {
+            let (config, problems) = parsed(&[("pmd-cpu-mask", bad)]);
+            let expected = format!(
+                "Open_vSwitch other_config:pmd-cpu-mask=\"{bad}\" is not a hexadecimal number; \
+                 using one core per NUMA node"
+            );
+            assert_eq!((config.pmd.cores, problems), (None, vec![expected]));
+        }
+    }
+
+    #[test]
+    fn sleeps_of_all_cores_and_of_some() {
+        let sleeps = |text| {
+            let (config, problems) = parsed(&[("pmd-sleep-max", text)]);
+            let some: Vec<_> = config.pmd.core_sleeps.into_iter().collect();
+            (config.pmd.max_sleep, some, problems.len())
+        };
+        assert_eq!(sleeps("50"), (50, vec![], 0));
+        assert_eq!(sleeps("1:20, 5:0,60"), (60, vec![(1, 20), (5, 0)], 0));
+        assert_eq!(sleeps("20000"), (10_000, vec![], 0));
+        assert_eq!(sleeps("x,1:y,7"), (7, vec![], 2));
+    }
+
+    #[test]
+    fn wrong_values_are_named_and_have_their_default() {
+        let (config, problems) = parsed(&[("pmd-rxq-assign", "random"), ("smc-enable", "maybe")]);
+        assert_eq!(
+            (config.pmd.algorithm, config.knobs.signature_cache),
+            (Algorithm::Cycles, false)
+        );
+        assert_eq!(
+            problems,
+            [
+                "Open_vSwitch other_config:pmd-rxq-assign=\"random\" is not \"cycles\", \
+                 \"roundrobin\" or \"group\"; using \"cycles\"",
+                "Open_vSwitch other_config:smc-enable=\"maybe\" is not \"true\" or \"false\"; \
+                 using false",
+            ]
+        );
+    }
+}

@@ -4,6 +4,7 @@ mod coverage;
 mod datapath;
 mod dummy;
 mod fdb;
+mod flows;
 mod log;
 mod memory;
 mod ovsdb_server;
@@ -12,7 +13,10 @@ mod process;
 mod time;
 mod upcall;
 
+use dpif::datapath::Datapath;
+
 use super::registry::{Command, Handler};
+use crate::daemon::Daemon;
 
 /// All commands of the daemon. Those that only an instrumented daemon has come with `dummies`,
 /// those of the embedded database with `embedded_database`.
@@ -24,6 +28,7 @@ pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
         memory::COMMANDS,
         datapath::COMMANDS,
         fdb::COMMANDS,
+        flows::COMMANDS,
         pmd::COMMANDS,
         upcall::COMMANDS,
     ];
@@ -39,4 +44,18 @@ const fn command(
     handler: Handler,
 ) -> Command {
     Command { name, usage: Some(usage), min_arguments, max_arguments, handler }
+}
+
+/// The datapath of this name, with or without its type (`netdev@ovs-netdev`); without a name, the
+/// only one.
+fn find_datapath<'a>(daemon: &'a Daemon, name: Option<&str>) -> Option<&'a Datapath> {
+    let mut datapaths = daemon.bridges.datapaths();
+    match name {
+        Some(name) => datapaths.find(|datapath| {
+            let kind = datapath.kind();
+            name == kind.datapath_name()
+                || name == format!("{}@{}", kind.name(), kind.datapath_name())
+        }),
+        None => datapaths.next().filter(|_| datapaths.next().is_none()),
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
 use crate::daemon::Daemon;
 
-use super::command;
+use super::{command, find_datapath};
 
 const NO_DATAPATH: &str = "please specify an existing datapath";
 
@@ -76,17 +76,8 @@ fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
             _ => name = Some(argument),
         }
     }
-    let mut datapaths = daemon.bridges.datapaths();
-    let datapath = match name {
-        Some(name) => datapaths.find(|datapath| {
-            let kind = datapath.kind();
-            name == kind.datapath_name()
-                || name == format!("{}@{}", kind.name(), kind.datapath_name())
-        }),
-        // Without a name, the only one is meant.
-        None => datapaths.next().filter(|_| datapaths.next().is_none()),
-    };
-    Ok(Choice { datapath: datapath.ok_or(NO_DATAPATH)?, core, seconds })
+    let datapath = find_datapath(daemon, name).ok_or(NO_DATAPATH)?;
+    Ok(Choice { datapath, core, seconds })
 }
 
 /// How a thread is called.

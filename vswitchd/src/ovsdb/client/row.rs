@@ -103,7 +103,7 @@ impl<'a> Row<'a> {
 
     /// A column that maps strings to strings.
     pub fn map(&self, column: &str) -> StringMap<'a> {
-        StringMap(self.datum(column))
+        StringMap::new(self.datum(column))
     }
 }
 
@@ -112,6 +112,11 @@ impl<'a> Row<'a> {
 pub struct StringMap<'a>(Option<&'a Datum>);
 
 impl<'a> StringMap<'a> {
+    /// The strings of a map; without one there are none.
+    pub(crate) fn new(map: Option<&'a Datum>) -> Self {
+        Self(map)
+    }
+
     /// What `key` maps to.
     pub fn get(&self, key: &str) -> Option<&'a str> {
         self.0.and_then(|map| map.get(&Atom::from(key))).and_then(as_string)
