@@ -159,7 +159,7 @@ fn read_address(scanner: &mut Scanner<'_>) -> Option<IpAddr> {
     let bracket = scanner.eat("[");
     let address = Ipv6Addr::from_bits(scanner.ipv6()?);
     if bracket {
-        scanner.expect("]")?;
+        scanner.need("]")?;
     }
     Some(address.into())
 }

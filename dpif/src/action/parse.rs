@@ -40,12 +40,12 @@ struct Reader<'a> {
 }
 
 fn number(scanner: &mut Scanner<'_>, name: &str) -> Option<u32> {
-    scanner.expect(name)?;
+    scanner.need(name)?;
     Some(scanner.number(32)? as u32)
 }
 
 fn mac(scanner: &mut Scanner<'_>, name: &str) -> Option<MacAddress> {
-    scanner.expect(name)?;
+    scanner.need(name)?;
     let [_, _, bytes @ ..] = scanner.mac()?.to_be_bytes();
     Some(MacAddress(bytes))
 }
@@ -73,7 +73,7 @@ impl Reader<'_> {
             "ct_clear" => Action::ConntrackClear,
             "drop" => Action::Drop { reason: 0 },
             _ => {
-                scanner.expect("(")?;
+                scanner.need("(")?;
                 return reader.with_arguments(scanner, word);
             }
         };
@@ -113,26 +113,26 @@ impl Reader<'_> {
                 let algorithm = if scanner.eat("sym_l4(") {
                     HashAlgorithm::SymmetricL4
                 } else {
-                    scanner.expect("l4(")?;
+                    scanner.need("l4(")?;
                     HashAlgorithm::L4
                 };
                 let basis = number(scanner, "")?;
-                scanner.expect(")")?;
+                scanner.need(")")?;
                 Action::Hash { algorithm, basis }
             }
             "set" => self.set(scanner)?,
             "sample" => self.sample(scanner)?,
             "check_pkt_len" => {
                 let length = number(scanner, "size=")?.try_into().ok()?;
-                scanner.expect(",gt(")?;
+                scanner.need(",gt(")?;
                 let greater = self.list(scanner)?;
-                scanner.expect(",le(")?;
+                scanner.need(",le(")?;
                 let less_equal = self.list(scanner)?;
                 Action::CheckPacketLength { length, greater, less_equal }
             }
             _ => return None,
         };
-        scanner.expect(")")?;
+        scanner.need(")")?;
         Some(action)
     }
 
@@ -156,14 +156,14 @@ impl Reader<'_> {
     }
 
     fn sample(self, scanner: &mut Scanner<'_>) -> Option<Action> {
-        scanner.expect("sample=")?;
+        scanner.need("sample=")?;
         let digits = scanner.take_while(|next| next.is_ascii_digit() || next == '.');
         let percentage: f64 = digits.parse().ok()?;
         if !(0.0..=100.0).contains(&percentage) {
             return None;
         }
         let probability = (f64::from(u32::MAX) * (percentage / 100.0) + 0.5).floor() as u32;
-        scanner.expect("%,actions(")?;
+        scanner.need("%,actions(")?;
         Some(Action::Sample { probability, actions: self.list(scanner)? })
     }
 
@@ -194,7 +194,7 @@ fn set_fields(value: &AttributeValue) -> Vec<MaskedField> {
 }
 
 fn eth_type(scanner: &mut Scanner<'_>, name: &str) -> Option<u16> {
-    scanner.expect(name)?;
+    scanner.need(name)?;
     Some(scanner.hex(16)? as u16)
 }
 
@@ -211,7 +211,7 @@ fn push_vlan(scanner: &mut Scanner<'_>) -> Option<Action> {
     let mut tpid = ether_type::VLAN;
     if scanner.eat("tpid=") {
         tpid = scanner.number(16)? as u16;
-        scanner.expect(",")?;
+        scanner.need(",")?;
     }
     let vid = number(scanner, "vid=")?;
     let pcp = number(scanner, ",pcp=")?;
@@ -238,7 +238,7 @@ fn push_nsh(scanner: &mut Scanner<'_>) -> Option<Action> {
             return Some(Action::PushNsh(Box::new(header)));
         }
         let name = scanner.take_while(|next| next != '=');
-        scanner.expect("=")?;
+        scanner.need("=")?;
         match (name, &mut header.metadata) {
             ("flags", _) => header.flags = scanner.number(2)? as u8,
             ("ttl", _) => header.ttl = scanner.number(6)? as u8,
@@ -273,7 +273,7 @@ fn push_nsh(scanner: &mut Scanner<'_>) -> Option<Action> {
 fn hex_bytes(scanner: &mut Scanner<'_>) -> Option<Vec<u8>> {
     if !scanner.eat("0x") {
         // All zeros.
-        return scanner.expect("0").map(|()| vec![]);
+        return scanner.need("0").map(|()| vec![]);
     }
     let digits = scanner.take_while(|next| next.is_ascii_hexdigit());
     if digits.len().is_multiple_of(2) { from_hex(digits) } else { from_hex(&format!("0{digits}")) }
@@ -286,7 +286,7 @@ fn psample(scanner: &mut Scanner<'_>) -> Option<Action> {
         if group.is_none() && scanner.eat("group=") {
             group = Some(scanner.number(32)? as u32);
         } else if cookie.is_empty() && scanner.rest().starts_with("cookie=0x") {
-            scanner.expect("cookie=")?;
+            scanner.need("cookie=")?;
             cookie = hex_bytes(scanner)?;
             if !(1..=MAX_PSAMPLE_COOKIE).contains(&cookie.len()) {
                 return None;

@@ -161,13 +161,13 @@ impl TunnelPush {
 
     /// Reads what follows `tnl_push(`.
     pub(super) fn read(scanner: &mut Scanner<'_>) -> Option<Self> {
-        scanner.expect("tnl_port(")?;
+        scanner.need("tnl_port(")?;
         let tunnel_port = scanner.number(32)? as u32;
-        scanner.expect("),header(size=")?;
+        scanner.need("),header(size=")?;
         let size = scanner.number(32)?;
-        scanner.expect(",type=")?;
+        scanner.need(",type=")?;
         let declared_type = scanner.number(32)? as u32;
-        scanner.expect(",")?;
+        scanner.need(",")?;
 
         let ethernet = read_ethernet(scanner)?;
         let is_ipv4 = ethernet.ether_type.get() == ether_type::IPV4;
@@ -178,9 +178,9 @@ impl TunnelPush {
             header.extend(read_ipv6(scanner)?.as_bytes());
         }
         let tunnel_type = read_tunnel(scanner, &mut header, is_ipv4)?;
-        scanner.expect("),out_port(")?;
+        scanner.need("),out_port(")?;
         let out_port = scanner.number(32)? as u32;
-        scanner.expect("))")?;
+        scanner.need("))")?;
         let fits = declared_type == tunnel_type && size == header.len() as u128;
         fits.then_some(Self { tunnel_port, out_port, tunnel_type, header })
     }
@@ -274,13 +274,13 @@ fn write_segments(out: &mut fmt::Formatter<'_>, rest: &[u8]) -> fmt::Result {
 
 /// A number behind `name`.
 fn named(scanner: &mut Scanner<'_>, name: &str, bits: u32) -> Option<u64> {
-    scanner.expect(name)?;
+    scanner.need(name)?;
     Some(scanner.number(bits)? as u64)
 }
 
 /// A hexadecimal number behind `name`.
 fn named_hex(scanner: &mut Scanner<'_>, name: &str, bits: u32) -> Option<u64> {
-    scanner.expect(name)?;
+    scanner.need(name)?;
     Some(scanner.hex(bits)? as u64)
 }
 
@@ -290,41 +290,41 @@ fn mac(scanner: &mut Scanner<'_>) -> Option<MacAddress> {
 }
 
 fn read_ethernet(scanner: &mut Scanner<'_>) -> Option<EthernetHeader> {
-    scanner.expect("eth(dst=")?;
+    scanner.need("eth(dst=")?;
     let destination = mac(scanner)?;
-    scanner.expect(",src=")?;
+    scanner.need(",src=")?;
     let source = mac(scanner)?;
     let ether_type = U16::new(named_hex(scanner, ",dl_type=", 16)? as u16);
-    scanner.expect("),")?;
+    scanner.need("),")?;
     Some(EthernetHeader { destination, source, ether_type })
 }
 
 fn read_ipv4(scanner: &mut Scanner<'_>) -> Option<Ipv4Header> {
     let mut header = Ipv4Header { version_length: Ipv4Header::PLAIN, ..Default::default() };
-    scanner.expect("ipv4(src=")?;
+    scanner.need("ipv4(src=")?;
     header.source.set(scanner.ipv4()?);
-    scanner.expect(",dst=")?;
+    scanner.need(",dst=")?;
     header.destination.set(scanner.ipv4()?);
     header.protocol = named(scanner, ",proto=", 8)? as u8;
     header.tos = named(scanner, ",tos=", 8)? as u8;
     header.ttl = named(scanner, ",ttl=", 8)? as u8;
     header.fragment.set(named_hex(scanner, ",frag=", 16)? as u16);
-    scanner.expect("),")?;
+    scanner.need("),")?;
     header.checksum.set(checksum::checksum(header.as_bytes()));
     Some(header)
 }
 
 fn read_ipv6(scanner: &mut Scanner<'_>) -> Option<Ipv6Header> {
     let mut header = Ipv6Header::default();
-    scanner.expect("ipv6(src=")?;
+    scanner.need("ipv6(src=")?;
     header.source = scanner.ipv6()?.to_be_bytes();
-    scanner.expect(",dst=")?;
+    scanner.need(",dst=")?;
     header.destination = scanner.ipv6()?.to_be_bytes();
     let label = named(scanner, ",label=", 20)? as u32;
     header.next_header = named(scanner, ",proto=", 8)? as u8;
     let class = named_hex(scanner, ",tclass=", 8)? as u32;
     header.hop_limit = named(scanner, ",hlimit=", 8)? as u8;
-    scanner.expect("),")?;
+    scanner.need("),")?;
     header.flow.set(6 << 28 | class << 20 | label);
     Some(header)
 }
@@ -341,7 +341,7 @@ fn read_tunnel(scanner: &mut Scanner<'_>, header: &mut Vec<u8>, is_ipv4: bool) -
             checksum: U16::new(named_hex(scanner, ",csum=", 16)? as u16),
         };
         header.extend(udp.as_bytes());
-        scanner.expect("),")?;
+        scanner.need("),")?;
         return read_udp_tunnel(scanner, header);
     }
     if scanner.eat("gre(") {
@@ -366,7 +366,7 @@ fn read_udp_tunnel(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<u3
             vni: U32::new((named_hex(scanner, ",vni=", 24)? as u32) << 8),
         };
         header.extend(vxlan.as_bytes());
-        scanner.expect(")")?;
+        scanner.need(")")?;
         return Some(tunnel_type::VXLAN);
     }
     if scanner.eat("geneve(") {
@@ -382,7 +382,7 @@ fn read_udp_tunnel(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<u3
         geneve.version_length = (options.len() / 4) as u8;
         header.extend(geneve.as_bytes());
         header.extend(options);
-        scanner.expect(")")?;
+        scanner.need(")")?;
         return Some(tunnel_type::GENEVE);
     }
     if scanner.eat("gtpu(") {
@@ -393,7 +393,7 @@ fn read_udp_tunnel(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<u3
             teid: U32::new(named_hex(scanner, ",teid=", 32)? as u32),
         };
         header.extend(gtpu.as_bytes());
-        scanner.expect(")")?;
+        scanner.need(")")?;
         return Some(tunnel_type::GTPU);
     }
     None
@@ -402,7 +402,7 @@ fn read_udp_tunnel(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<u3
 fn read_gre(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> {
     let flags = named_hex(scanner, "(flags=", 16)? as u16;
     let protocol = named_hex(scanner, ",proto=", 16)? as u16;
-    scanner.expect(")")?;
+    scanner.need(")")?;
     let gre = GreHeader { flags: U16::new(flags), protocol: U16::new(protocol) };
     header.extend(gre.as_bytes());
     if flags & gre::CHECKSUM != 0 {
@@ -414,7 +414,7 @@ fn read_gre(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> {
             header.extend((named_hex(scanner, name, 32)? as u32).to_be_bytes());
         }
     }
-    scanner.expect(")")
+    scanner.need(")")
 }
 
 fn read_erspan(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> {
@@ -442,7 +442,7 @@ fn read_erspan(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> {
     };
     header.extend(erspan.as_bytes());
     header.extend(metadata);
-    scanner.expect(")")
+    scanner.need(")")
 }
 
 fn read_segments(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> {
@@ -451,11 +451,11 @@ fn read_segments(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> 
     if count > MAX_SEGMENTS {
         return None;
     }
-    scanner.expect(",segs(")?;
+    scanner.need(",segs(")?;
     let mut segments = vec![];
     while !scanner.eat(")") {
         if !segments.is_empty() {
-            scanner.expect(",")?;
+            scanner.need(",")?;
         }
         segments.push(scanner.ipv6()?.to_be_bytes());
     }
@@ -474,5 +474,5 @@ fn read_segments(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> 
     };
     header.extend(routing.as_bytes());
     header.extend(segments.iter().rev().flatten());
-    scanner.expect(")")
+    scanner.need(")")
 }

@@ -131,7 +131,7 @@ impl Userspace {
 
     /// Reads what follows `userspace(`.
     pub(super) fn read(scanner: &mut Scanner<'_>) -> Option<Self> {
-        scanner.expect("pid=")?;
+        scanner.need("pid=")?;
         let pid = scanner.number(32)? as u32;
         let userdata = Userdata::read(scanner)?;
         let include_actions = scanner.eat(",actions");
@@ -139,7 +139,7 @@ impl Userspace {
             true => Some(scanner.number(32)? as u32),
             false => None,
         };
-        scanner.expect(")")?;
+        scanner.need(")")?;
         Some(Self { pid, userdata, include_actions, tunnel_out_port })
     }
 }
@@ -205,7 +205,7 @@ impl Userdata {
 
     fn read(scanner: &mut Scanner<'_>) -> Option<Self> {
         let number = |scanner: &mut Scanner<'_>, name: &str| {
-            scanner.expect(name)?;
+            scanner.need(name)?;
             Some(scanner.number(32)? as u32)
         };
         let userdata = if scanner.eat(",sFlow(") {
@@ -243,7 +243,7 @@ impl Userdata {
                 continuation: number(scanner, ",continuation=")? != 0,
                 recirc_id: number(scanner, ",recirc_id=")?,
                 rule_cookie: {
-                    scanner.expect(",rule_cookie=")?;
+                    scanner.need(",rule_cookie=")?;
                     scanner.hex(64)? as u64
                 },
                 controller_id: number(scanner, ",controller_id=")?.try_into().ok()?,
@@ -258,7 +258,7 @@ impl Userdata {
         } else {
             return Some(Self::None);
         };
-        scanner.expect(")")?;
+        scanner.need(")")?;
         Some(userdata)
     }
 }

@@ -124,14 +124,14 @@ impl<'a> Level<'a> {
         Some(if self.is_mask { &value.mask } else { &value.key })
     }
 
-    fn expect(&mut self, attribute: Attribute) {
+    fn need(&mut self, attribute: Attribute) {
         self.expected.push(attribute);
     }
 
     /// Behind a tag that is cut short there is nothing.
     fn expect_empty_encap(&mut self) {
         if self.find(Attribute::Encap).is_some_and(|encap| encap.nested.is_empty()) {
-            self.expect(Attribute::Encap);
+            self.need(Attribute::Encap);
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Level<'a> {
         for field in attribute.entries().iter().map(|entry| entry.field).chain(single) {
             to.set(field, from.get(field));
         }
-        self.expect(attribute);
+        self.need(attribute);
         true
     }
 
@@ -185,7 +185,7 @@ fn convert(
             to.packet_namespace.set(1);
             to.packet_type = fields.eth_type;
         }
-        level.expect(Attribute::EthType);
+        level.need(Attribute::EthType);
     }
     eth_type(&mut level, &mut to, of)?;
 
@@ -202,7 +202,7 @@ fn convert(
         to.vlans[0].tci.set(u16::MAX);
         if let Some(fields) = level.fields(Attribute::Vlan) {
             to.vlans[0].tci = fields.vlans[0].tci;
-            level.expect(Attribute::Vlan);
+            level.need(Attribute::Vlan);
             level.expect_empty_encap();
         }
     }
@@ -229,18 +229,18 @@ fn metadata(level: &mut Level<'_>, to: &mut FlowKey) -> Result<(), FlowError> {
     }
     if let Some(fields) = level.fields(Attribute::CtState) {
         to.ct_state = fields.ct_state;
-        level.expect(Attribute::CtState);
+        level.need(Attribute::CtState);
     }
     if let Some(fields) = level.fields(Attribute::CtLabel) {
         to.ct_label = fields.ct_label;
-        level.expect(Attribute::CtLabel);
+        level.need(Attribute::CtLabel);
     }
     if let Some(tunnel) = level.find(Attribute::Tunnel) {
         if !tunnel.has_ttl {
             return Err(FlowError::NoTunnelTtl);
         }
         to.tunnel = if level.is_mask { tunnel.mask.tunnel } else { tunnel.key.tunnel };
-        level.expect(Attribute::Tunnel);
+        level.need(Attribute::Tunnel);
     }
     if !level.take(Attribute::InPort, to) && !level.is_mask {
         to.in_port.set(NO_PORT);
@@ -265,7 +265,7 @@ fn eth_type(
             _ => {}
         }
         to.eth_type.set(value);
-        level.expect(Attribute::EthType);
+        level.need(Attribute::EthType);
         return Ok(());
     }
     match of {
@@ -304,7 +304,7 @@ fn vlans(
         if !has_tag {
             if let Some(fields) = level.fields(Attribute::Vlan) {
                 to.vlans[index].tci = fields.vlans[0].tci;
-                level.expect(Attribute::Vlan);
+                level.need(Attribute::Vlan);
                 level.expect_empty_encap();
             }
             break;
@@ -315,7 +315,7 @@ fn vlans(
             [(Attribute::Vlan, tag.is_some()), (Attribute::Encap, encap.is_some())]
         {
             if of.is_none() || present {
-                level.expect(attribute);
+                level.need(attribute);
             }
         }
         to.vlans[index].tpid = to.eth_type;
@@ -365,7 +365,7 @@ fn network(
         _ => return Ok(None),
     };
     if of.is_none() {
-        level.expect(attribute);
+        level.need(attribute);
     }
     if let Some(fields) = level.fields(attribute) {
         let mut matched = false;
@@ -379,7 +379,7 @@ fn network(
             if matched && mask != u16::MAX {
                 return Err(FlowError::MaskedEthType { attribute, value: eth_type, mask });
             }
-            level.expect(attribute);
+            level.need(attribute);
         }
     }
     transport(level, to, of)?;
@@ -392,11 +392,11 @@ fn labels(
     of: Option<&FlowKey>,
 ) -> Result<Option<Fitness>, FlowError> {
     if of.is_none() {
-        level.expect(Attribute::Mpls);
+        level.need(Attribute::Mpls);
     }
     let Some(value) = level.find(Attribute::Mpls) else { return Ok(None) };
     if let Some(key) = of {
-        level.expect(Attribute::Mpls);
+        level.need(Attribute::Mpls);
         to.mpls = value.mask.mpls;
         let mask = to.eth_type.get();
         if mask != u16::MAX && to.mpls.iter().any(|entry| entry.get() != 0) {
@@ -434,7 +434,7 @@ fn transport(
         _ => return Ok(()),
     };
     if of.is_none() {
-        level.expect(attribute);
+        level.need(attribute);
     }
     if let Some(fields) = level.fields(attribute) {
         to.tp_src = fields.tp_src;
@@ -443,14 +443,14 @@ fn transport(
             if (to.tp_src.get() | to.tp_dst.get()) != 0 && to.ip_proto != u8::MAX {
                 return Err(FlowError::MaskedProtocol { attribute, mask: to.ip_proto });
             }
-            level.expect(attribute);
+            level.need(attribute);
         }
     }
     if attribute == Attribute::Tcp
         && let Some(fields) = level.fields(Attribute::TcpFlags)
     {
         to.tcp_flags = fields.tcp_flags;
-        level.expect(Attribute::TcpFlags);
+        level.need(Attribute::TcpFlags);
     }
     if Prerequisite::Neighbour.holds(of.unwrap_or(to)) {
         neighbour(level, to, of)?;
@@ -464,7 +464,7 @@ fn neighbour(
     of: Option<&FlowKey>,
 ) -> Result<(), FlowError> {
     if of.is_none() {
-        level.expect(Attribute::Nd);
+        level.need(Attribute::Nd);
     }
     for attribute in [Attribute::Nd, Attribute::NdExt] {
         let Some(fields) = level.fields(attribute) else { continue };
@@ -478,7 +478,7 @@ fn neighbour(
         if of.is_some() && matched && !whole_type {
             return Err(FlowError::MaskedIcmpType(attribute));
         }
-        level.expect(attribute);
+        level.need(attribute);
     }
     Ok(())
 }

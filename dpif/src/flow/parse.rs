@@ -133,25 +133,25 @@ pub(crate) fn parse_attribute(
     };
     if let Some((field, bits)) = attribute.single() {
         value.single(scanner, context, field, bits)?;
-        scanner.expect(")")?;
+        scanner.need(")")?;
         return Some(value);
     }
     match attribute {
         Attribute::CtState => {
             let (flags, mask) = read_flags(scanner, CT_STATE)?;
             value.set(Field::CtState, flags.into(), mask.into());
-            scanner.expect(")")?;
+            scanner.need(")")?;
         }
         Attribute::TcpFlags => {
             let (flags, mask) = read_flags(scanner, TCP_FLAGS)?;
             let bits = Field::TcpFlags.bits();
             value.set(Field::TcpFlags, flags.into(), u128::from(mask) & bits);
-            scanner.expect(")")?;
+            scanner.need(")")?;
         }
         Attribute::CtLabel => {
             let (label, mask) = masked(scanner, true, u128::MAX, |scanner| scanner.number(128))?;
             value.set(Field::CtLabel, label, mask);
-            scanner.expect(")")?;
+            scanner.need(")")?;
         }
         Attribute::Encap => loop {
             scanner.skip_delimiters();
@@ -373,7 +373,7 @@ impl AttributeValue {
                 let (flags, mask) = read_flags(scanner, TUNNEL_FLAGS)?;
                 self.key.tunnel.flags.set(flags as u16);
                 self.mask.tunnel.flags.set(mask as u16 & tunnel_flag::ALL);
-                return scanner.expect(")").map(Some);
+                return scanner.need(")").map(Some);
             }
             has_id |= scanner.rest().starts_with("tun_id=");
             let (key, mask) = (&mut self.key.tunnel, &mut self.mask.tunnel);

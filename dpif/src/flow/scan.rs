@@ -55,7 +55,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Skips `text`, which has to come next.
-    pub(crate) fn expect(&mut self, text: &str) -> Option<()> {
+    pub(crate) fn need(&mut self, text: &str) -> Option<()> {
         self.eat(text).then_some(())
     }
 
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
         let mut address = 0;
         for index in 0..6 {
             if index > 0 {
-                self.expect(":")?;
+                self.need(":")?;
             }
             let byte = self.take_while(|next| next.is_ascii_hexdigit());
             address = address << 8 | u64::from(u8::from_str_radix(byte, 16).ok()?);

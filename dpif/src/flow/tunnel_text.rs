@@ -171,7 +171,7 @@ pub(crate) fn read_tunnel_option(
     if scanner.eat("vxlan(gbp(") {
         let (id, id_mask) = read_optional(scanner, "id=", 16)?;
         let (flags, flags_mask) = read_optional(scanner, "flags=", 8)?;
-        scanner.expect("))")?;
+        scanner.need("))")?;
         key.gbp_id.set(id as u16);
         mask.gbp_id.set(id_mask as u16);
         (key.gbp_flags, mask.gbp_flags) = (flags as u8, flags_mask as u8);
@@ -192,11 +192,11 @@ pub(crate) fn read_tunnel_option(
             }
             _ => return None,
         }
-        scanner.expect(")")?;
+        scanner.need(")")?;
     } else if scanner.eat("gtpu(") {
         let (flags, flags_mask) = read_optional(scanner, "flags=", 8)?;
         let (kind, kind_mask) = read_optional(scanner, "msgtype=", 8)?;
-        scanner.expect(")")?;
+        scanner.need(")")?;
         (key.gtpu_flags, mask.gtpu_flags) = (flags as u8, flags_mask as u8);
         (key.gtpu_message_type, mask.gtpu_message_type) = (kind as u8, kind_mask as u8);
     } else if scanner.eat("geneve(") {
@@ -238,11 +238,11 @@ pub(crate) fn read_geneve_options(scanner: &mut Scanner<'_>) -> Option<(Vec<u8>,
         }
         options.append(&mut data);
         masks.append(&mut data_mask);
-        scanner.expect("}")?;
+        scanner.need("}")?;
         if options.len() > MAX_OPTIONS {
             return None;
         }
     }
-    scanner.expect(")")?;
+    scanner.need(")")?;
     Some((options, masks))
 }
