@@ -256,3 +256,43 @@ fn flows_are_dumped_as_by_open_vswitch() {
     assert!(refused.starts_with("datapath not found (Invalid argument)"), "{refused}");
     network.stop();
 }
+
+#[test]
+fn dummies_receive_what_they_are_told() {
+    let directory = Directory::new();
+    let daemon = Daemon::start(&directory, &[]);
+    let capture = format!("options:tx_pcap={}", directory.path("p2.pcap").display());
+    directory.vsctl(&["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=dummy"]).ok();
+    for (port, option) in [("p1", None), ("p2", Some(capture.as_str()))] {
+        let add = ["add-port", "br0", port, "--", "set", "interface", port, "type=dummy"];
+        directory.vsctl(&add.into_iter().chain(option).collect::<Vec<_>>()).ok();
+    }
+    daemon.appctl(&["time/stop"]).ok();
+    let flow = "in_port(1),eth(src=50:54:00:00:00:05,dst=50:54:00:00:00:07),eth_type(0x0800),\
+                ipv4(src=192.168.0.1,dst=192.168.0.2,proto=6,tos=0,ttl=64,frag=no),\
+                tcp(src=8,dst=9),tcp_flags(syn)";
+    let receive = |rest: &[&str]| daemon.appctl(&[&["netdev-dummy/receive"][..], rest].concat());
+    receive(&["p1", flow, "--len", "100", flow]).ok();
+    daemon.appctl(&["time/warp", "1500"]).ok();
+    // The first packet made the flow, and the second hit it.
+    assert_eq!(
+        daemon.appctl(&["dpctl/dump-flows"]).ok(),
+        "flow-dump from the main thread:\n\
+         recirc_id(0),in_port(1),packet_type(ns=0,id=0),\
+         eth(src=50:54:00:00:00:05,dst=50:54:00:00:00:07),eth_type(0x0800),ipv4(frag=no), \
+         packets:1, bytes:54, used:1.500s, flags:S, actions:2,100\n"
+    );
+    // A header of 24 bytes, and 16 before each of the two packets.
+    assert_eq!(std::fs::metadata(directory.path("p2.pcap")).unwrap().len(), 24 + 116 + 70);
+
+    for (rest, message) in [
+        (&["p9", flow][..], "no such dummy netdev"),
+        (&["p1", "--qid", "1", flow], "bad rx queue id."),
+        (&["p1", flow, "--len", "59"], "too small packet len"),
+        (&["p1", "in_port(1),nonsense(1)"], "syntax error at nonsense(1)"),
+    ] {
+        let refused = receive(rest).fails(2);
+        assert!(refused.starts_with(message), "{refused}");
+    }
+    daemon.stop();
+}

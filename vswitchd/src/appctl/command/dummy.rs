@@ -1,5 +1,6 @@
 //! `netdev-dummy/*`: what dummy ports are made to do.
 
+use dpif::flow::{MAX_VLANS, compose, parse_key};
 use netdev::dummy::Dummy;
 use serde_json::{Map, Value};
 
@@ -8,7 +9,16 @@ use crate::daemon::Daemon;
 
 use super::command;
 
+/// Bytes of the shortest frame.
+const MIN_FRAME: usize = 60;
+
 pub(super) const COMMANDS: &[Command] = &[
+    command(
+        "netdev-dummy/receive",
+        "name [--qid queue_id] packet|flow [--len packet_len]",
+        (2, usize::MAX),
+        Handler::Now(receive),
+    ),
     command(
         "netdev-dummy/set-admin-state",
         "[netdev] up|down",
@@ -17,6 +27,59 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
     command("netdev-dummy/conn-state", "[netdev]", (0, 1), Handler::Now(connection_state)),
 ];
+
+/// Bytes in hexadecimal, with blanks between them or without.
+fn parse_hex(text: &str) -> Option<Vec<u8>> {
+    let mut rest = text.trim_start();
+    let mut bytes = vec![];
+    while !rest.is_empty() {
+        let (digits, behind) = rest.split_at_checked(2)?;
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = behind.trim_start();
+    }
+    Some(bytes)
+}
+
+/// A frame that has the key of the datapath flow `text`.
+fn frame_of_flow(text: &str, length: Option<usize>) -> Result<Vec<u8>, String> {
+    let (key, _) = parse_key(text, None, MAX_VLANS).map_err(|error| error.to_string())?;
+    compose(&key, length).map_err(|error| error.to_string())
+}
+
+fn receive(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let (name, mut rest) = call.arguments.split_first().ok_or("no such dummy netdev")?;
+    let dummy = daemon.bridges.registry().dummies().get(name).ok_or("no such dummy netdev")?;
+    let mut queue = 0;
+    if let [option, number, behind @ ..] = rest
+        && option == "--qid"
+    {
+        let known = number.parse().ok().filter(|queue| *queue < dummy.receive_queues());
+        queue = known.ok_or("bad rx queue id.")?;
+        rest = behind;
+    }
+    let mut frames = vec![];
+    while let [text, behind @ ..] = rest {
+        rest = behind;
+        if let Some(frame) = parse_hex(text) {
+            frames.push(frame);
+            continue;
+        }
+        let mut length = None;
+        if let [option, number, behind @ ..] = rest
+            && option == "--len"
+        {
+            let known = number.parse().ok().filter(|length| *length >= MIN_FRAME);
+            length = Some(known.ok_or("too small packet len")?);
+            rest = behind;
+        }
+        frames.push(frame_of_flow(text, length)?);
+    }
+    frames.into_iter().for_each(|frame| dummy.inject(queue, frame));
+    Ok(Output::none())
+}
 
 fn set_admin_state(daemon: &mut Daemon, call: &Call) -> Outcome {
     let (name, state) = match call.arguments.as_slice() {
@@ -66,4 +129,29 @@ fn connection_state(daemon: &mut Daemon, call: &Call) -> Outcome {
             Output::Json(Value::Object(states.collect::<Map<_, _>>()))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_in_hexadecimal() {
+        assert_eq!(parse_hex("0102ff"), Some(vec![1, 2, 255]));
+        assert_eq!(parse_hex(" 01 02\tFF\n"), Some(vec![1, 2, 255]));
+        for bad in ["0", "012", "+1", "in_port(1)", "0\u{e9}"] {
+            assert_eq!(parse_hex(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn frames_of_flows_have_the_wanted_length() {
+        let flow = "in_port(1),eth(src=50:54:00:00:00:05,dst=50:54:00:00:00:07),eth_type(0x1234)";
+        assert_eq!(frame_of_flow(flow, None).map(|frame| frame.len()), Ok(14));
+        assert_eq!(frame_of_flow(flow, Some(100)).map(|frame| frame.len()), Ok(100));
+        assert_eq!(
+            frame_of_flow("in_port(1),bad(2)", None),
+            Err("syntax error at bad(2)".to_owned())
+        );
+    }
 }

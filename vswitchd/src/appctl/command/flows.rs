@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dpif::action::ActionsText;
 use dpif::datapath::{Datapath, DatapathType};
@@ -84,6 +85,12 @@ fn flag_letters(flags: u16) -> String {
     LETTERS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, letter)| *letter).collect()
 }
 
+/// Seconds since a flow was used, in whole milliseconds of the clock as the flow counts them.
+fn age(used: Duration) -> f64 {
+    let milliseconds = clock::now().as_millis().saturating_sub(used.as_millis());
+    milliseconds as f64 / 1000.0
+}
+
 struct StatisticsText(FlowStatistics);
 
 impl fmt::Display for StatisticsText {
@@ -91,7 +98,7 @@ impl fmt::Display for StatisticsText {
         let FlowStatistics { packets, bytes, used, tcp_flags } = self.0;
         write!(f, "packets:{packets}, bytes:{bytes}, used:")?;
         match used {
-            Some(used) => write!(f, "{:.3}s", clock::now().saturating_sub(used).as_secs_f64())?,
+            Some(used) => write!(f, "{:.3}s", age(used))?,
             None => f.write_str("never")?,
         }
         if tcp_flags != 0 {
@@ -130,7 +137,7 @@ impl Shown<'_> {
             "flow": self.key().to_string(),
             "packets": packets,
             "bytes": bytes,
-            "used-seconds": used.map(|used| clock::now().saturating_sub(used).as_secs_f64()),
+            "used-seconds": used.map(age),
             "tcp-flags": flag_letters(tcp_flags),
             "actions": self.actions(),
         })
