@@ -144,7 +144,7 @@ pub struct Datapath {
     threads: BTreeMap<Core, PollThread>,
     settings: PmdSettings,
     /// Longest sleep of poll threads without a setting of their own, as it was last logged.
-    default_sleep: u32,
+    logged_sleep: Option<u32>,
     /// From what the queues were last placed.
     placed: Option<PlacementInput>,
     knobs: Knobs,
@@ -169,7 +169,7 @@ impl Datapath {
             pools: BTreeMap::new(),
             threads: BTreeMap::new(),
             settings: PmdSettings::default(),
-            default_sleep: 0,
+            logged_sleep: None,
             placed: None,
             knobs: Knobs::default(),
             meters: BTreeMap::new(),

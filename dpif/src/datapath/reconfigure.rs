@@ -314,12 +314,9 @@ impl Datapath {
             worker_sleeps(&thread.mailbox, max_sleep);
             is_changed = true;
         }
-        if is_changed || self.default_sleep != self.settings.max_sleep {
-            self.default_sleep = self.settings.max_sleep;
-            info!(
-                target: "dpif_netdev",
-                "Default PMD thread max sleep: {:4} us.", self.default_sleep
-            );
+        let default = self.settings.max_sleep;
+        if self.logged_sleep.replace(default) != Some(default) || is_changed {
+            info!(target: "dpif_netdev", "Default PMD thread max sleep: {default:4} us.");
             self.threads.iter().for_each(|(&core, thread)| log_sleep(core, thread.max_sleep));
         }
     }

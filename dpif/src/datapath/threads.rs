@@ -103,7 +103,9 @@ pub struct QueueStatus {
 impl Datapath {
     /// The threads: poll threads in the order of their cores, then the controlling thread.
     pub fn thread_status(&self) -> Vec<ThreadStatus> {
-        let polling = self.threads.iter().map(|(&core, thread)| {
+        let mut polling: Vec<_> = self.threads.iter().collect();
+        polling.sort_by_key(|(core, _)| core.core);
+        let polling = polling.into_iter().map(|(&core, thread)| {
             let id = WorkerId::Core(core.core);
             let (counters, elapsed) = thread.statistics.snapshot();
             ThreadStatus {

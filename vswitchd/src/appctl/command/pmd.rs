@@ -68,7 +68,11 @@ fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
     while let Some(argument) = arguments.next() {
         match argument {
             "-pmd" => core = Some(number(argument, arguments.next())?),
-            "-secs" => seconds = Some(number(argument, arguments.next())?.into()),
+            // What is no number of seconds asks for all there is, as in Open vSwitch.
+            "-secs" => {
+                let number = arguments.next().and_then(|text| text.parse().ok());
+                seconds = number.filter(|seconds| *seconds > 0);
+            }
             "-it" | "-ms" => {
                 number(argument, arguments.next())?;
             }
