@@ -127,8 +127,13 @@ fn ipv6_transport(
     }
 }
 
-/// Bytes by which a packet may be longer than its port's MTU says, because it has a tag.
-pub(crate) fn tag_length(packet: PacketRef<'_>) -> usize {
+/// Whether `length` bytes of `packet` are no more than `longest`, to which a tag does not count.
+#[inline]
+pub(crate) fn fits(packet: PacketRef<'_>, length: usize, longest: usize) -> bool {
+    length <= longest || length <= longest + tag_length(packet)
+}
+
+fn tag_length(packet: PacketRef<'_>) -> usize {
     let ether_type = half_word(packet, ETHER_TYPE_OFFSET);
     if ether_type.is_some_and(vlan::is_tag) { size_of::<VlanHeader>() } else { 0 }
 }

@@ -9,6 +9,7 @@ pub mod dummy;
 pub mod errno;
 pub mod ethernet_address;
 pub mod features;
+pub mod flow_api;
 mod headers;
 pub mod linux;
 pub mod offload;
@@ -22,6 +23,7 @@ mod replay;
 #[cfg(test)]
 mod sample;
 mod segmentation;
+pub mod sim;
 pub mod statistics;
 pub mod transmit;
 pub mod wire;

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::dummy::Dummy;
 use crate::errno;
 use crate::ethernet_address::EthernetAddress;
 use crate::features::{Duplex, LinkFeatures, LinkSpeed};
+use crate::flow_api::FlowDevice;
 use crate::packet::FramePool;
 use crate::queue::{RxQueue, TxQueue};
 use crate::statistics::Statistics;
@@ -124,6 +126,12 @@ pub trait Port: Send {
         0
     }
 
+    /// Numbers of the queues among which the port schedules what it sends (`Queue` table of the
+    /// database).
+    fn scheduling_queues(&self) -> &[u32] {
+        &[]
+    }
+
     /// Whether poll threads are to receive from the port. Otherwise the thread that controls the
     /// datapath does.
     fn needs_pmd(&self) -> bool {
@@ -143,14 +151,30 @@ pub trait Port: Send {
         Err(self.not_supported("receiving"))
     }
 
-    /// Opens transmit queue `queue` for one thread. Threads number them from 0 and each opens its
-    /// own; a port with fewer queues shares them out.
+    /// Number of transmit queues that threads can tell apart, which are numbered from 0. A port
+    /// of one queue gives each thread its own way to it.
+    fn tx_queues(&self) -> usize {
+        1
+    }
+
+    /// Opens transmit queue `queue` for one thread. One may be open several times. Numbers
+    /// beyond [`tx_queues`](Self::tx_queues) start again from the first.
     ///
     /// # Errors
     /// When the device is gone.
     fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
         let _ = queue;
         Err(self.not_supported("sending"))
+    }
+
+    /// The way to rules in the port's hardware, where it has any.
+    fn flow_device(&self) -> Option<Arc<dyn FlowDevice>> {
+        None
+    }
+
+    /// The shared state of a dummy port.
+    fn dummy(&self) -> Option<Arc<Dummy>> {
+        None
     }
 
     /// Lets a device that belongs to the switch stay in the kernel when the port is dropped, to be

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use crate::errno;
+use crate::flow_api::RestoreInfo;
 use crate::offload::TransmitOffloads;
 use crate::packet::Batch;
 
@@ -25,6 +26,13 @@ pub trait RxQueue: Send {
 
     /// Becomes readable when a packet arrives. `None` when the queue can only be polled.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Takes word of how far the device got with packet `index` of the batch received last, for
+    /// queues of devices that [may stop half way](crate::flow_api::Capabilities::RESTORE).
+    fn restore_info(&mut self, index: usize) -> Option<RestoreInfo> {
+        let _ = index;
+        None
+    }
 }
 
 /// Sends packets to one transmit queue.

@@ -1,5 +1,6 @@
 //! The port types that exist, and how a port of each is opened.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -10,6 +11,7 @@ use crate::linux::port::KernelPort;
 use crate::patch::PatchPort;
 use crate::port::{Port, PortError};
 use crate::replay::ReplayPort;
+use crate::sim::SimPorts;
 
 /// Which ports are dummies (option `--enable-dummy` of the daemon).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub enum DummyMode {
 }
 
 /// Types that exist always, sorted.
-const TYPES: [&str; 6] = ["internal", "null", "patch", "pcap", "system", "tap"];
+const TYPES: [&str; 7] = ["internal", "null", "patch", "pcap", "sim", "system", "tap"];
 /// Types that exist where dummies are enabled, sorted.
 const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 
@@ -34,13 +36,16 @@ const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 pub struct Registry {
     mode: DummyMode,
     dummies: DummyPorts,
+    sims: Arc<SimPorts>,
     links: Arc<Links>,
 }
 
 impl Registry {
-    /// A registry with the port types that `mode` calls for.
-    pub fn new(mode: DummyMode) -> Self {
-        Self { mode, dummies: DummyPorts::default(), links: Arc::default() }
+    /// A registry with the port types that `mode` calls for. Relative paths of sockets start from
+    /// `run_directory`.
+    pub fn new(mode: DummyMode, run_directory: &Path) -> Self {
+        let dummies = DummyPorts::new(run_directory);
+        Self { mode, dummies, sims: Arc::default(), links: Arc::default() }
     }
 
     /// Which ports are dummies.
@@ -61,6 +66,11 @@ impl Registry {
     /// The open dummy ports.
     pub fn dummies(&self) -> &DummyPorts {
         &self.dummies
+    }
+
+    /// The open software NICs.
+    pub fn sims(&self) -> &SimPorts {
+        &self.sims
     }
 
     /// The kernel's links, which the daemon is to [watch](Links::watch).
@@ -87,6 +97,7 @@ impl Registry {
             "tap" => Ok(Box::new(KernelPort::open_tap(&self.links, name)?)),
             "null" => Ok(Box::new(ReplayPort::open_null(name)?)),
             "pcap" => Ok(Box::new(ReplayPort::open_pcap(name)?)),
+            "sim" => Ok(Box::new(self.sims.open(name)?)),
             "patch" => Ok(Box::new(PatchPort::open(name)?)),
             _ => {
                 tracing::warn!(
@@ -120,11 +131,11 @@ mod tests {
     #[test]
     fn lists_types_sorted() {
         assert_eq!(
-            Registry::new(DummyMode::Disabled).types(),
-            ["internal", "null", "patch", "pcap", "system", "tap"]
+            Registry::new(DummyMode::Disabled, Path::new("/run")).types(),
+            ["internal", "null", "patch", "pcap", "sim", "system", "tap"]
         );
         assert_eq!(
-            Registry::new(DummyMode::Enabled).types(),
+            Registry::new(DummyMode::Enabled, Path::new("/run")).types(),
             [
                 "dummy",
                 "dummy-internal",
@@ -133,6 +144,7 @@ mod tests {
                 "null",
                 "patch",
                 "pcap",
+                "sim",
                 "system",
                 "tap"
             ]
@@ -141,9 +153,12 @@ mod tests {
 
     #[test]
     fn knows_dummies_only_where_enabled() {
-        let error = Registry::new(DummyMode::Disabled).open("p1", "dummy").err().unwrap();
+        let error = Registry::new(DummyMode::Disabled, Path::new("/run"))
+            .open("p1", "dummy")
+            .err()
+            .unwrap();
         assert_eq!(error.to_string(), "could not open network device p1 (unknown type \"dummy\")");
-        let registry = Registry::new(DummyMode::Enabled);
+        let registry = Registry::new(DummyMode::Enabled, Path::new("/run"));
         let port = registry.open("p1", "dummy-pmd").unwrap();
         assert_eq!((port.name(), port.port_type()), ("p1", "dummy-pmd"));
         assert_eq!(registry.dummies().get("p1").unwrap().name(), "p1");
@@ -159,12 +174,12 @@ mod tests {
             (DummyMode::OverrideSystem, vec!["system", "dummy"]),
             (DummyMode::OverrideAll, vec!["system", "internal", "tap", "dummy"]),
         ] {
-            let registry = Registry::new(mode);
+            let registry = Registry::new(mode, Path::new("/run"));
             let found: Vec<_> =
                 types.into_iter().filter(|port_type| registry.is_dummy(port_type)).collect();
             assert_eq!(found, dummies);
         }
-        let registry = Registry::new(DummyMode::OverrideSystem);
+        let registry = Registry::new(DummyMode::OverrideSystem, Path::new("/run"));
         let port = registry.open("eth0", "").unwrap();
         assert_eq!((port.port_type(), port.mtu()), ("system", Ok(1500)));
         assert!(registry.dummies().get("eth0").is_some());
@@ -172,7 +187,8 @@ mod tests {
 
     #[test]
     fn refuses_an_empty_name() {
-        let error = Registry::new(DummyMode::Enabled).open("", "dummy").err().unwrap();
+        let error =
+            Registry::new(DummyMode::Enabled, Path::new("/run")).open("", "dummy").err().unwrap();
         assert_eq!(error.to_string(), "could not open network device  (Invalid argument)");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::checksum;
 use crate::offload::TransmitOffloads;
-use crate::packet::{Batch, Packet, PacketMut, VlanTag};
+use crate::packet::{Batch, Packet, PacketMut, PacketRef, Segmentation, VlanTag};
 use crate::queue::{SendReport, TxQueue};
 use crate::segmentation::{self, Segmenter};
 
@@ -13,6 +13,10 @@ const VLAN_TAG_LENGTH: usize = 4;
 /// checksums finished and tags put into the frame as far as `queue` does not do so itself. The
 /// report counts the packets that large ones were cut into.
 pub fn send(queue: &mut dyn TxQueue, batch: &mut Batch) -> SendReport {
+    // Nearly all packets are.
+    if batch.iter().all(|packet| packet.descriptor().is_finished()) {
+        return queue.send(batch);
+    }
     let offloads = queue.offloads();
     if batch.iter().any(|packet| segmentation::is_pending(packet.descriptor(), offloads)) {
         return cut_and_send(queue, offloads, batch);
@@ -20,6 +24,15 @@ pub fn send(queue: &mut dyn TxQueue, batch: &mut Batch) -> SendReport {
     let mut report = prepare(batch, 0, offloads);
     report += queue.send(batch);
     report
+}
+
+/// Bytes of the longest frame that a packet becomes, without a tag beside it. Nothing when it is
+/// to be cut up and its headers do not say how.
+pub fn longest_frame(packet: PacketRef<'_>) -> Option<usize> {
+    match packet.descriptor().segmentation {
+        Segmentation::None => Some(packet.len()),
+        _ => segmentation::longest_segment(packet).ok(),
+    }
 }
 
 /// Prepares the packets of `batch` from `first` on, and drops those that are malformed.

@@ -1,7 +1,7 @@
 //! Addresses of the byte streams that carry the frames of dummy ports.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Where to connect to or to listen at. Prints as it was parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,15 +24,13 @@ pub(super) enum BadAddress {
     Active,
     #[error("expected punix:PATH or ptcp:PORT[:IP]")]
     Passive,
-    #[error("the path of the socket must be absolute")]
-    RelativePath,
 }
 
 impl Address {
-    /// Parses `unix:PATH` and `tcp:HOST:PORT`.
-    pub(super) fn parse_active(text: &str) -> Result<Self, BadAddress> {
+    /// Parses `unix:PATH` and `tcp:HOST:PORT`. A relative path starts from `directory`.
+    pub(super) fn parse_active(text: &str, directory: &Path) -> Result<Self, BadAddress> {
         let endpoint = match text.split_once(':') {
-            Some(("unix", path)) => unix(path)?,
+            Some(("unix", path)) if !path.is_empty() => Endpoint::Unix(directory.join(path)),
             Some(("tcp", host_port)) => {
                 let (host, port) = host_port.rsplit_once(':').ok_or(BadAddress::Active)?;
                 let port = port.parse().map_err(|_| BadAddress::Active)?;
@@ -43,10 +41,11 @@ impl Address {
         Ok(Self { text: text.to_owned(), endpoint })
     }
 
-    /// Parses `punix:PATH` and `ptcp:PORT[:IP]`; without an IP address, all of IPv4.
-    pub(super) fn parse_passive(text: &str) -> Result<Self, BadAddress> {
+    /// Parses `punix:PATH` and `ptcp:PORT[:IP]`; without an IP address, all of IPv4. A relative
+    /// path starts from `directory`.
+    pub(super) fn parse_passive(text: &str, directory: &Path) -> Result<Self, BadAddress> {
         let endpoint = match text.split_once(':') {
-            Some(("punix", path)) => unix(path)?,
+            Some(("punix", path)) if !path.is_empty() => Endpoint::Unix(directory.join(path)),
             Some(("ptcp", port_ip)) => {
                 let (port, ip) = port_ip.split_once(':').unwrap_or((port_ip, "0.0.0.0"));
                 let port = port.parse().map_err(|_| BadAddress::Passive)?;
@@ -56,12 +55,6 @@ impl Address {
         };
         Ok(Self { text: text.to_owned(), endpoint })
     }
-}
-
-/// This crate knows no run directory that a relative path could start from.
-fn unix(path: &str) -> Result<Endpoint, BadAddress> {
-    let path = PathBuf::from(path);
-    if path.is_absolute() { Ok(Endpoint::Unix(path)) } else { Err(BadAddress::RelativePath) }
 }
 
 fn without_brackets(host: &str) -> &str {
@@ -84,10 +77,11 @@ mod tests {
         let tcp = |host: &str, port| Endpoint::Tcp(host.to_owned(), port);
         for (text, endpoint) in [
             ("unix:/run/p0.sock", unix.clone()),
+            ("unix:p0.sock", unix.clone()),
             ("tcp:192.0.2.1:4000", tcp("192.0.2.1", 4000)),
             ("tcp:[2001:db8::1]:4000", tcp("2001:db8::1", 4000)),
         ] {
-            let address = Address::parse_active(text).unwrap();
+            let address = Address::parse_active(text, Path::new("/run")).unwrap();
             assert_eq!((address.to_string(), address.endpoint), (text.to_owned(), endpoint));
         }
         for (text, endpoint) in [
@@ -95,20 +89,18 @@ mod tests {
             ("ptcp:4000", tcp("0.0.0.0", 4000)),
             ("ptcp:0:[::1]", tcp("::1", 0)),
         ] {
-            let address = Address::parse_passive(text).unwrap();
+            let address = Address::parse_passive(text, Path::new("/run")).unwrap();
             assert_eq!((address.to_string(), address.endpoint), (text.to_owned(), endpoint));
         }
     }
 
     #[test]
     fn refuses_what_it_cannot_open() {
-        for text in ["", "unix", "tcp:host", "tcp:host:port", "ssl:host:1", "punix:/x"] {
-            assert_eq!(Address::parse_active(text), Err(BadAddress::Active));
+        for text in ["", "unix", "unix:", "tcp:host", "tcp:host:port", "ssl:host:1", "punix:/x"] {
+            assert_eq!(Address::parse_active(text, Path::new("/run")), Err(BadAddress::Active));
         }
-        for text in ["", "ptcp:", "ptcp:70000", "unix:/x"] {
-            assert_eq!(Address::parse_passive(text), Err(BadAddress::Passive));
+        for text in ["", "punix:", "ptcp:", "ptcp:70000", "unix:/x"] {
+            assert_eq!(Address::parse_passive(text, Path::new("/run")), Err(BadAddress::Passive));
         }
-        assert_eq!(Address::parse_active("unix:p0.sock"), Err(BadAddress::RelativePath));
-        assert_eq!(Address::parse_passive("punix:"), Err(BadAddress::RelativePath));
     }
 }

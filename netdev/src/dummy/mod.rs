@@ -11,7 +11,7 @@ mod queue;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -43,6 +43,18 @@ const VLAN_TAG_LENGTH: usize = 4;
 const VLAN_ETHER_TYPE: [u8; 2] = [0x81, 0x00];
 const MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=65535;
 
+/// What stood between the wire and a receive queue made of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Intercepted {
+    /// The mark that the frame carries from here on; 0 is none.
+    pub mark: u32,
+    /// Whether the frame does not come to the receive queue.
+    pub is_taken: bool,
+}
+
+/// What stands between the wire and the receive queues of a dummy port.
+pub type Interceptor = Box<dyn Fn(&[u8]) -> Intercepted + Send + Sync>;
+
 /// Every dummy port of the process, by name.
 #[derive(Debug, Default)]
 pub struct DummyPorts {
@@ -50,9 +62,16 @@ pub struct DummyPorts {
     ports: Mutex<Vec<Weak<Dummy>>>,
     opened: AtomicU32,
     received: Arc<Notify>,
+    /// Where relative paths of sockets start from.
+    run_directory: PathBuf,
 }
 
 impl DummyPorts {
+    /// No ports yet. Relative paths of their sockets will start from `run_directory`.
+    pub(crate) fn new(run_directory: &Path) -> Self {
+        Self { run_directory: run_directory.to_owned(), ..Self::default() }
+    }
+
     /// The open dummy port `name`.
     pub fn get(&self, name: &str) -> Option<Arc<Dummy>> {
         self.all().into_iter().find(|dummy| dummy.name == name)
@@ -77,6 +96,7 @@ impl DummyPorts {
             name: name.to_owned(),
             port_type: port_type.to_owned(),
             received: Arc::clone(&self.received),
+            run_directory: self.run_directory.clone(),
             state: Mutex::new(State {
                 address: EthernetAddress([0xaa, 0x55, a, b, c, d]),
                 mtu: 1500,
@@ -90,6 +110,7 @@ impl DummyPorts {
                 connection: None,
                 change_sequence: 1,
             }),
+            interceptor: Mutex::default(),
         });
         let mut ports = self.lock();
         ports.retain(|port| port.strong_count() > 0);
@@ -103,12 +124,22 @@ impl DummyPorts {
 }
 
 /// The shared state of a dummy port: what the datapath and the commands do with it.
-#[derive(Debug)]
 pub struct Dummy {
     name: String,
     port_type: String,
     received: Arc<Notify>,
+    run_directory: PathBuf,
     state: Mutex<State>,
+    interceptor: Mutex<Option<Arc<Interceptor>>>,
+}
+
+impl std::fmt::Debug for Dummy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dummy")
+            .field("name", &self.name)
+            .field("state", &self.state)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -128,9 +159,9 @@ struct State {
 
 impl State {
     /// Records `frame` and puts it on a receive queue; false when it is lost.
-    fn arrive(&mut self, queue: usize, frame: Vec<u8>) -> bool {
+    fn arrive(&mut self, queue: usize, frame: Vec<u8>, mark: u32) -> bool {
         record(&mut self.receive_pcap, &frame);
-        let queued = self.receive.get_mut(queue).is_some_and(|queue| queue.push(frame));
+        let queued = self.receive.get_mut(queue).is_some_and(|queue| queue.push(frame, mark));
         if !queued {
             RECEIVE_QUEUE_FULL.add(1);
         }
@@ -203,41 +234,64 @@ impl Dummy {
     /// Puts `frame` on receive queue `queue`, as if it had arrived from outside. A frame for a
     /// queue that is full or does not exist is dropped.
     pub fn inject(&self, queue: usize, frame: Vec<u8>) {
-        if self.lock().arrive(queue, frame) {
+        let interceptor = self.interceptor().clone();
+        let intercepted = interceptor.map_or(Intercepted::default(), |of| of(&frame));
+        if intercepted.is_taken {
+            record(&mut self.lock().receive_pcap, &frame);
+        } else if self.lock().arrive(queue, frame, intercepted.mark) {
             self.received.notify_one();
         }
     }
 
-    /// Moves the oldest frame of receive queue `queue` to the end of `batch`, and returns how many
-    /// frames it moved.
-    ///
-    /// # Errors
-    /// `ENODEV` when there is no such queue (any more).
-    fn receive(&self, queue: usize, batch: &mut Batch) -> Result<usize, Errno> {
+    fn interceptor(&self) -> MutexGuard<'_, Option<Arc<Interceptor>>> {
+        self.interceptor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts something between the wire and the receive queues, or takes it away.
+    pub fn set_interceptor(&self, interceptor: Option<Interceptor>) {
+        *self.interceptor() = interceptor.map(Arc::new);
+    }
+
+    /// Puts a whole frame on the wire, by transmit queue 0.
+    pub fn transmit(&self, frame: &[u8]) {
         let mut state = self.lock();
-        let queue = state.receive.get_mut(queue).ok_or(Errno::NODEV)?;
-        let Some(frame) = queue.oldest() else {
+        if let Some(counters) = state.transmitted.first_mut() {
+            counters.count(frame);
+        }
+        if let Some(connection) = &state.connection {
+            STREAM_FULL.add(connection.send(frame));
+        }
+        record(&mut state.transmit_pcap, frame);
+    }
+
+    /// Moves the oldest frame of receive queue `queue` to the end of `batch`, and returns how many
+    /// frames it moved. A queue that options took away is empty until its thread lets go of it.
+    fn receive(&self, queue: usize, batch: &mut Batch) -> usize {
+        let mut state = self.lock();
+        let Some(queue) = state.receive.get_mut(queue) else { return 0 };
+        let Some((frame, mark)) = queue.oldest() else {
             drop(state);
             if self.is_pmd() {
                 // A poll thread leaves the processor to others while there is nothing to do.
                 std::thread::yield_now();
             }
-            return Ok(0);
+            return 0;
         };
         if batch.fill(1) == 0 {
-            return Ok(0);
+            return 0;
         }
         let last = batch.len() - 1;
         if !batch.get_mut(last).is_some_and(|mut packet| packet.append(frame)) {
             // The frame waits until the pool has room again.
             batch.remove(last);
-            return Ok(0);
+            return 0;
         }
         queue.take();
         if let Some(mut packet) = batch.get_mut(last) {
+            packet.descriptor_mut().mark = mark;
             state.options.mark_received(&mut packet);
         }
-        Ok(1)
+        1
     }
 
     /// Sends `packet` by transmit queue `queue`: to the streams that are connected. An ARP request
@@ -267,7 +321,7 @@ impl Dummy {
         }
         let is_ours = |ip| state.ip_addresses.iter().any(|(ours, _)| *ours == IpAddr::V4(ip));
         if let Some(reply) = arp::reply(frame, state.address, is_ours)
-            && state.arrive(0, reply)
+            && state.arrive(0, reply, 0)
         {
             self.received.notify_one();
         }
@@ -328,7 +382,7 @@ impl Port for DummyPort {
     }
 
     fn set_options(&mut self, options: &BTreeMap<String, String>) -> Result<(), PortError> {
-        let parsed = Options::parse(&self.0.name, self.0.is_pmd(), options)?;
+        let parsed = Options::parse(&self.0.name, self.0.is_pmd(), options, &self.0.run_directory)?;
         let bad = |problem| PortError::Options { port: self.0.name.clone(), problem };
         let open_pcap = |path: &Option<PathBuf>| {
             path.as_deref()
@@ -393,6 +447,10 @@ impl Port for DummyPort {
         Ok(())
     }
 
+    fn scheduling_queues(&self) -> &[u32] {
+        &[0]
+    }
+
     fn ifindex(&self) -> Option<u32> {
         self.0.lock().options.ifindex
     }
@@ -430,6 +488,10 @@ impl Port for DummyPort {
         self.0.is_pmd()
     }
 
+    fn dummy(&self) -> Option<Arc<Dummy>> {
+        Some(Arc::clone(&self.0))
+    }
+
     fn open_rx(
         &mut self,
         queue: usize,
@@ -438,9 +500,13 @@ impl Port for DummyPort {
         Ok(Box::new(DummyRxQueue::open(&self.0, queue)?))
     }
 
+    fn tx_queues(&self) -> usize {
+        self.0.lock().transmitted.len()
+    }
+
     fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
-        let queues = self.0.lock().transmitted.len();
-        Ok(Box::new(DummyTxQueue::open(&self.0, queue.checked_rem(queues).unwrap_or(0))))
+        let queue = queue.checked_rem(self.tx_queues()).unwrap_or(0);
+        Ok(Box::new(DummyTxQueue::open(&self.0, queue)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Options of dummy ports.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::address::Address;
 use crate::headers::{Headers, IpVersion};
@@ -83,11 +83,13 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Parses the options of port `port`. Queues and NUMA node are `dummy-pmd`'s alone.
+    /// Parses the options of port `port`; relative paths of sockets start from `directory`. Queues
+    /// and NUMA node are `dummy-pmd`'s alone.
     pub(super) fn parse(
         port: &str,
         is_pmd: bool,
         options: &BTreeMap<String, String>,
+        directory: &Path,
     ) -> Result<Self, PortError> {
         let ifindex = u32::try_from(integer(port, options, "ifindex", -1)?).ok();
         let queues = if is_pmd { parse_queues(port, options)? } else { Queues::default() };
@@ -106,7 +108,7 @@ impl Options {
         let path = |key| options.get("pcap").or_else(|| options.get(key)).map(PathBuf::from);
         Ok(Self {
             ifindex,
-            connection: parse_connection(port, options)?,
+            connection: parse_connection(port, options, directory)?,
             receive_pcap: path("rxq_pcap"),
             transmit_pcap: path("tx_pcap"),
             queues,
@@ -237,15 +239,16 @@ fn parse_queues(port: &str, options: &BTreeMap<String, String>) -> Result<Queues
 fn parse_connection(
     port: &str,
     options: &BTreeMap<String, String>,
+    directory: &Path,
 ) -> Result<Option<Connection>, PortError> {
     let bad = |problem| PortError::Options { port: port.to_owned(), problem };
     match (options.get("stream"), options.get("pstream")) {
         (None, None) => Ok(None),
-        (Some(stream), None) => match Address::parse_active(stream) {
+        (Some(stream), None) => match Address::parse_active(stream, directory) {
             Ok(address) => Ok(Some(Connection::Active(address))),
             Err(error) => Err(bad(format!("stream={stream}: {error}"))),
         },
-        (None, Some(pstream)) => match Address::parse_passive(pstream) {
+        (None, Some(pstream)) => match Address::parse_passive(pstream, directory) {
             Ok(address) => Ok(Some(Connection::Passive(address))),
             Err(error) => Err(bad(format!("pstream={pstream}: {error}"))),
         },
@@ -274,13 +277,21 @@ fn integer(
 mod tests {
     use super::*;
 
+    fn parse(
+        port: &str,
+        is_pmd: bool,
+        options: &BTreeMap<String, String>,
+    ) -> Result<Options, PortError> {
+        Options::parse(port, is_pmd, options, Path::new("/run"))
+    }
+
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]
     fn defaults_show_queues_of_pmd_ports_only() {
-        let options = Options::parse("p1", false, &map(&[("n_rxq", "many"), ("color", "red")]));
+        let options = parse("p1", false, &map(&[("n_rxq", "many"), ("color", "red")]));
         assert_eq!(options, Ok(Options::default()));
         assert_eq!(Options::default().show(false), map(&[]));
         assert_eq!(
@@ -294,7 +305,7 @@ mod tests {
     fn clamps_queue_counts() {
         let queues = |receive: &str, transmit: &str| {
             let options = map(&[("n_rxq", receive), ("n_txq", transmit), ("numa_id", "1")]);
-            Options::parse("p1", true, &options).unwrap().queues
+            parse("p1", true, &options).unwrap().queues
         };
         assert_eq!(queues("0", "-3"), Queues { receive: 1, transmit: 1, numa_node: 1 });
         assert_eq!(queues("4", "2000"), Queues { receive: 4, transmit: 1024, numa_node: 1 });
@@ -302,7 +313,7 @@ mod tests {
 
     #[test]
     fn shows_disabled_offloads_only_when_announced() {
-        let options = Options::parse(
+        let options = parse(
             "p1",
             false,
             &map(&[
@@ -341,12 +352,12 @@ mod tests {
             (("stream", "p0.sock"), "p1: stream=p0.sock: expected unix:PATH or tcp:HOST:PORT"),
             (("pstream", "unix:/x"), "p1: pstream=unix:/x: expected punix:PATH or ptcp:PORT[:IP]"),
         ] {
-            let error = Options::parse("p1", true, &map(&[pair])).unwrap_err();
+            let error = parse("p1", true, &map(&[pair])).unwrap_err();
             assert_eq!(error.to_string(), problem);
         }
         let both = map(&[("stream", "unix:/a"), ("pstream", "punix:/b")]);
         assert_eq!(
-            Options::parse("p1", false, &both).unwrap_err().to_string(),
+            parse("p1", false, &both).unwrap_err().to_string(),
             "p1: both pstream=punix:/b and stream=unix:/a are configured (only one may be)"
         );
     }
@@ -354,7 +365,7 @@ mod tests {
     #[test]
     fn one_capture_file_serves_both_ways() {
         let files = |pairs| {
-            let options = Options::parse("p1", false, &map(pairs)).unwrap();
+            let options = parse("p1", false, &map(pairs)).unwrap();
             assert_eq!(options.show(false), map(&[]));
             (options.receive_pcap, options.transmit_pcap)
         };

@@ -32,28 +32,29 @@ impl QueueCounters {
 /// Frames that wait to be received, and counters of those that were.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveQueue {
-    frames: VecDeque<Vec<u8>>,
+    /// Each with its mark.
+    frames: VecDeque<(Vec<u8>, u32)>,
     pub(super) received: QueueCounters,
 }
 
 impl ReceiveQueue {
     /// Appends `frame`; false when the queue was full and the frame is lost.
-    pub(super) fn push(&mut self, frame: Vec<u8>) -> bool {
+    pub(super) fn push(&mut self, frame: Vec<u8>, mark: u32) -> bool {
         let has_room = self.frames.len() < MAX_WAITING;
         if has_room {
-            self.frames.push_back(frame);
+            self.frames.push_back((frame, mark));
         }
         has_room
     }
 
-    /// The oldest frame, which stays until it is [taken](Self::take).
-    pub(super) fn oldest(&self) -> Option<&[u8]> {
-        self.frames.front().map(Vec::as_slice)
+    /// The oldest frame and its mark, which stay until they are [taken](Self::take).
+    pub(super) fn oldest(&self) -> Option<(&[u8], u32)> {
+        self.frames.front().map(|(frame, mark)| (frame.as_slice(), *mark))
     }
 
     /// Removes the oldest frame and counts it as received.
     pub(super) fn take(&mut self) {
-        if let Some(frame) = self.frames.pop_front() {
+        if let Some((frame, _)) = self.frames.pop_front() {
             self.received.count(&frame);
         }
     }
@@ -82,15 +83,14 @@ impl RxQueue for DummyRxQueue {
     /// Receives at most one packet at a time, so that packets injected together still pass the
     /// datapath one after the other.
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
-        let received = match self.dummy.upgrade() {
-            Some(dummy) => dummy.receive(self.queue, batch),
-            None => Err(Errno::NODEV),
-        };
-        received.map_err(|errno| QueueError::Device {
-            port: self.port.clone(),
-            queue: self.queue,
-            errno,
-        })
+        match self.dummy.upgrade() {
+            Some(dummy) => Ok(dummy.receive(self.queue, batch)),
+            None => Err(QueueError::Device {
+                port: self.port.clone(),
+                queue: self.queue,
+                errno: Errno::NODEV,
+            }),
+        }
     }
 
     /// The control thread waits for all dummies at once: [`DummyPorts::received`].

@@ -5,16 +5,18 @@
 #![expect(unsafe_code, reason = "system calls that no library wraps")]
 
 use std::ffi::{c_int, c_void};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
-use rustix::ioctl::{IntegerSetter, Opcode, Updater, ioctl};
+use rustix::ioctl::{IntegerSetter, Ioctl, IoctlOutput, Opcode, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketType, socket};
 
 const TUNSETIFF: Opcode = libc::TUNSETIFF as Opcode;
 const TUNSETPERSIST: Opcode = libc::TUNSETPERSIST as Opcode;
 const TUNSETVNETHDRSZ: Opcode = libc::TUNSETVNETHDRSZ as Opcode;
 const TUNSETOFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
+const TUNGETIFF: Opcode = libc::TUNGETIFF as Opcode;
+const TUNGETDEVNETNS: Opcode = libc::TUNGETDEVNETNS as Opcode;
 const SIOCETHTOOL: Opcode = libc::SIOCETHTOOL as Opcode;
 
 /// Length of `struct ethtool_drvinfo` (linux/ethtool.h).
@@ -65,6 +67,41 @@ pub(super) fn attach_tap(
     let mut request = FlagsRequest { name: device_name(name)?, flags: flags as i16, rest: [0; 22] };
     // SAFETY: TUNSETIFF reads and writes one `struct ifreq`, which `request` is.
     unsafe { ioctl(tun, Updater::<TUNSETIFF, _>::new(&mut request)) }
+}
+
+/// Whether the device of `tun` still exists.
+pub(super) fn is_attached(tun: impl AsFd) -> bool {
+    let mut request = FlagsRequest { name: [0; libc::IFNAMSIZ], flags: 0, rest: [0; 22] };
+    // SAFETY: TUNGETIFF writes one `struct ifreq`, which `request` is.
+    unsafe { ioctl(tun, Updater::<TUNGETIFF, _>::new(&mut request)) }.is_ok()
+}
+
+/// The network namespace that the device of `tun` is in.
+pub(super) fn namespace(tun: impl AsFd) -> Result<OwnedFd, Errno> {
+    // SAFETY: TUNGETDEVNETNS takes no argument and returns a new descriptor.
+    unsafe { ioctl(tun, GetNamespace) }
+}
+
+/// The request of [`namespace`].
+struct GetNamespace;
+
+// SAFETY: no memory is passed. The result of success is a descriptor that nobody else owns.
+unsafe impl Ioctl for GetNamespace {
+    type Output = OwnedFd;
+    const IS_MUTATING: bool = false;
+
+    fn opcode(&self) -> Opcode {
+        TUNGETDEVNETNS
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        std::ptr::null_mut()
+    }
+
+    unsafe fn output_from_ptr(result: IoctlOutput, _: *mut c_void) -> rustix::io::Result<OwnedFd> {
+        // SAFETY: the kernel has just opened it for this caller.
+        Ok(unsafe { OwnedFd::from_raw_fd(result) })
+    }
 }
 
 /// Sets the length of the virtio network headers of the device of `tun`.

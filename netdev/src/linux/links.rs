@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use futures::StreamExt;
@@ -9,9 +10,11 @@ use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::link::LinkMessage;
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{MulticastGroup, new_multicast_connection};
+use rustix::fs::{fstat, stat};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
+use super::ioctl;
 use super::netlink::{self, Link};
 use crate::errno;
 
@@ -55,12 +58,19 @@ impl Links {
         netlink::link(name).is_ok()
     }
 
-    /// Starts to follow device `name`, which must exist.
-    pub(super) fn open(&self, name: &str) -> Result<Arc<Device>, Errno> {
+    /// Starts to follow device `name`, which must exist; `tap` is the file of a tap device.
+    pub(super) fn open(
+        &self,
+        name: &str,
+        tap: Option<&Arc<OwnedFd>>,
+    ) -> Result<Arc<Device>, Errno> {
         let link = netlink::link(name)?;
+        let state =
+            State { link: Some(link), is_elsewhere: false, carrier_resets: 0, change_sequence: 1 };
         let device = Arc::new(Device {
             name: name.to_owned(),
-            state: Mutex::new(State { link: Some(link), carrier_resets: 0, change_sequence: 1 }),
+            tap: tap.map(Arc::downgrade).unwrap_or_default(),
+            state: Mutex::new(state),
         });
         let mut devices = self.lock();
         devices.retain(|device| device.strong_count() > 0);
@@ -108,9 +118,14 @@ impl Links {
 }
 
 /// A device of the kernel that a port uses, found by its name.
+///
+/// A tap device goes on to work when it is moved to another network namespace, as is done to give
+/// containers a port. Nothing can be asked of it or changed there.
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
+    /// The file of a tap device.
+    tap: Weak<OwnedFd>,
     state: Mutex<State>,
 }
 
@@ -123,15 +138,27 @@ pub(super) struct Usable {
 
 #[derive(Debug)]
 struct State {
-    /// None when no device has the name any more.
+    /// None when no device has the name any more. What was known last of one that is elsewhere.
     link: Option<Link>,
+    /// Whether the device is in another network namespace.
+    is_elsewhere: bool,
     carrier_resets: u64,
     change_sequence: u64,
 }
 
 impl State {
+    /// Takes note that the device is in another namespace. It is taken to be up.
+    fn set_elsewhere(&mut self) {
+        let link = self.link.clone();
+        self.set(link.map(|link| Link { is_up: true, is_running: true, ..link }));
+        if !std::mem::replace(&mut self.is_elsewhere, true) {
+            self.change_sequence += 1;
+        }
+    }
+
     fn set(&mut self, link: Option<Link>) {
-        if self.link == link {
+        let was_elsewhere = std::mem::take(&mut self.is_elsewhere);
+        if self.link == link && !was_elsewhere {
             return;
         }
         let is_running = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.is_running);
@@ -156,14 +183,27 @@ impl Device {
         self.lock().link.clone().ok_or(Errno::NODEV)
     }
 
-    /// What queues need to know of the device, which was number `index` when they were opened.
+    /// The number of the device, unless it is in another network namespace.
+    ///
+    /// # Errors
+    /// `ENODEV` when it was removed or renamed, `EOPNOTSUPP` when it is elsewhere.
+    pub(super) fn index(&self) -> Result<u32, Errno> {
+        let state = self.lock();
+        let link = state.link.as_ref().ok_or(Errno::NODEV)?;
+        if state.is_elsewhere { Err(Errno::OPNOTSUPP) } else { Ok(link.index) }
+    }
+
+    /// What queues need to know of the device, which had number `index` when they were opened,
+    /// if that matters to them. Nothing limits packets to a device in another namespace.
     ///
     /// # Errors
     /// `ENODEV` when it was removed or renamed, even if another took its name.
-    pub(super) fn usable(&self, index: u32) -> Result<Usable, Errno> {
+    pub(super) fn usable(&self, index: Option<u32>) -> Result<Usable, Errno> {
         let state = self.lock();
-        let link = state.link.as_ref().filter(|link| link.index == index).ok_or(Errno::NODEV)?;
-        Ok(Usable { mtu: link.mtu, is_up: link.is_up })
+        let is_meant = |link: &&Link| index.is_none_or(|index| index == link.index);
+        let link = state.link.as_ref().filter(is_meant).ok_or(Errno::NODEV)?;
+        let mtu = if state.is_elsewhere { u32::MAX } else { link.mtu };
+        Ok(Usable { mtu, is_up: link.is_up })
     }
 
     pub(super) fn carrier_resets(&self) -> u64 {
@@ -179,7 +219,7 @@ impl Device {
         &self,
         change: impl FnOnce(u32) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        change(self.link()?.index)?;
+        change(self.index()?)?;
         self.refresh();
         Ok(())
     }
@@ -187,8 +227,8 @@ impl Device {
     /// Asks the kernel anew.
     fn refresh(&self) {
         match netlink::link(&self.name) {
-            Ok(link) => self.lock().set(Some(link)),
-            Err(Errno::NODEV) => self.lock().set(None),
+            Ok(link) => self.apply(&link, true),
+            Err(Errno::NODEV) => self.lost(),
             Err(errno) => {
                 let (name, cause) = (&self.name, errno::description(errno));
                 tracing::warn!(
@@ -202,19 +242,37 @@ impl Device {
 
     /// Takes note that `link` is so now, or is no more.
     fn apply(&self, link: &Link, exists: bool) {
-        let mut state = self.lock();
-        let is_ours = state.link.as_ref().is_some_and(|ours| ours.index == link.index);
+        let is_ours = self.lock().link.as_ref().is_some_and(|ours| ours.index == link.index);
         if link.name == self.name && exists {
-            state.set(Some(link.clone()));
+            // A device of that name may have been made while a tap device is elsewhere.
+            if self.tap.upgrade().is_none_or(|tap| is_here(&tap)) {
+                self.lock().set(Some(link.clone()));
+            }
         } else if is_ours {
-            // Removed, or renamed.
-            state.set(None);
+            // Removed, renamed or moved.
+            self.lost();
+        }
+    }
+
+    /// Takes note that this namespace has no device of the name.
+    fn lost(&self) {
+        match self.tap.upgrade() {
+            Some(tap) if ioctl::is_attached(&tap) && !is_here(&tap) => self.lock().set_elsewhere(),
+            _ => self.lock().set(None),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the device of a tap file is in the network namespace of this thread. Where the kernel
+/// does not tell, it is taken to be.
+fn is_here(tap: &OwnedFd) -> bool {
+    let Ok(there) = ioctl::namespace(tap).and_then(fstat) else { return true };
+    stat("/proc/thread-self/ns/net")
+        .is_ok_and(|here| (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino))
 }
 
 #[cfg(test)]
@@ -234,8 +292,9 @@ mod tests {
     }
 
     fn device(link: Link) -> Device {
-        let state = State { link: Some(link), carrier_resets: 0, change_sequence: 1 };
-        Device { name: "eth0".to_owned(), state: Mutex::new(state) }
+        let state =
+            State { link: Some(link), is_elsewhere: false, carrier_resets: 0, change_sequence: 1 };
+        Device { name: "eth0".to_owned(), tap: Weak::new(), state: Mutex::new(state) }
     }
 
     fn look(device: &Device) -> (Result<u32, Errno>, u64, u64) {

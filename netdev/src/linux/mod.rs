@@ -6,6 +6,7 @@ mod ioctl;
 pub mod links;
 mod netlink;
 mod outgoing;
+mod packet_ring;
 mod packet_socket;
 pub mod poller;
 pub(crate) mod port;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::counters::Losses;
+use super::counters::Counters;
 use super::links::Device;
 use super::vnet_header::{TAP_LENGTH, VnetHeader};
 use crate::errno;
-use crate::headers::tag_length;
-use crate::packet::{BATCH_SIZE, Batch, PacketRef, Segmentation};
+use crate::headers::fits;
+use crate::packet::{BATCH_SIZE, Batch};
 use crate::queue::SendReport;
-use crate::segmentation::longest_segment;
+use crate::transmit::longest_frame;
 
 const ETHERNET_HEADER_LENGTH: usize = 14;
 
@@ -22,9 +22,9 @@ pub(super) type VnetHeaders = [[u8; TAP_LENGTH]; BATCH_SIZE];
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) device: Arc<Device>,
-    /// Number of the device that the queue was opened on.
-    pub(super) index: u32,
-    pub(super) losses: Arc<Losses>,
+    /// Number of the device that the queue was opened on, unless a file stands for it.
+    pub(super) index: Option<u32>,
+    pub(super) counters: Arc<Counters>,
 }
 
 impl Outgoing {
@@ -43,8 +43,10 @@ impl Outgoing {
         let mut index = 0;
         while let (Some(mut packet), Some(header)) = (batch.get_mut(index), headers.get_mut(index))
         {
-            let prepared = length_on_wire(packet.view()).and_then(|length| {
-                let fits = length <= longest + tag_length(packet.view());
+            let is_ethernet = packet.view().len() >= ETHERNET_HEADER_LENGTH;
+            let longest_frame = longest_frame(packet.view()).filter(|_| is_ethernet);
+            let prepared = longest_frame.and_then(|length| {
+                let fits = fits(packet.view(), length, longest);
                 Some((length, fits, VnetHeader::of(&mut packet).ok()?))
             });
             match prepared {
@@ -69,6 +71,8 @@ impl Outgoing {
         match errno {
             Errno::AGAIN | Errno::NOBUFS => report.no_room += 1,
             Errno::MSGSIZE => report.mtu_exceeded += 1,
+            // A tap device that is down; in another namespace that cannot be seen.
+            Errno::IO => report.device_error += 1,
             _ => {
                 report.device_error += 1;
                 let (name, cause) = (self.device.name(), errno::description(errno));
@@ -88,16 +92,5 @@ impl Outgoing {
             limited = true,
             "{name}: dropped a packet of {length} bytes, longer than the MTU of {mtu} bytes allows"
         );
-    }
-}
-
-/// Bytes of the longest frame that a packet becomes; nothing when it is malformed.
-fn length_on_wire(packet: PacketRef<'_>) -> Option<usize> {
-    if packet.len() < ETHERNET_HEADER_LENGTH {
-        return None;
-    }
-    match packet.descriptor().segmentation {
-        Segmentation::None => Some(packet.len()),
-        _ => longest_segment(packet).ok(),
     }
 }

@@ -15,13 +15,14 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::outgoing::VnetHeaders;
+use super::packet_ring::{self, PacketRing};
 use super::vnet_header::PACKET_LENGTH;
 use crate::packet::{BATCH_SIZE, Batch, VlanTag};
 
 /// Room behind the first frame of a packet, for what a large packet has more.
 pub(super) const SPILL_LENGTH: usize = 1 << 16;
 
-/// Bytes that wait in a socket before frames are lost. A large packet counts as about 100 KiB.
+/// Bytes that wait in a socket before others are lost. A large packet counts as about 100 KiB.
 const BUFFER_LENGTH: c_int = 16 << 20;
 /// Pieces of packets per call. A packet of 64 KiB has 36.
 const MAX_PIECES: usize = 256;
@@ -47,9 +48,13 @@ pub(super) struct Message {
 pub(super) struct PacketSocket(OwnedFd);
 
 impl PacketSocket {
-    /// A socket that receives what arrives at device `index`.
-    pub(super) fn receiving(index: u32) -> Result<Self, Errno> {
+    /// A socket that receives what arrives at device `index` into a ring; what is too long for the
+    /// ring waits in the socket, see [`Self::receive`].
+    pub(super) fn receiving(index: u32) -> Result<(Self, PacketRing), Errno> {
         let socket = Self::new()?;
+        let version = libc::tpacket_versions::TPACKET_V2 as c_int;
+        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_AUXDATA, &1)?;
         // What the host sends through the device is none of the switch's business.
         socket.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
@@ -61,8 +66,10 @@ impl PacketSocket {
             mr_address: [0; 8],
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &packet_ring::REQUEST)?;
+        let ring = PacketRing::map(&socket)?;
         socket.bind(index, libc::ETH_P_ALL as u16)?;
-        Ok(socket)
+        Ok((socket, ring))
     }
 
     /// A socket that sends through device `index`: by way of its queueing discipline, so that
@@ -113,15 +120,16 @@ impl PacketSocket {
         checked(result as isize).map(drop)
     }
 
-    /// Receives into the first `count` packets of `packets`, which are empty, and the same number
-    /// of parts of `spill`, [`SPILL_LENGTH`] bytes each. Returns how many messages there were.
+    /// Receives what is too long for the ring into `count` packets of `packets` from `first` on,
+    /// which are empty, and the same number of parts of `spill`, [`SPILL_LENGTH`] bytes each.
+    /// Returns how many messages there were.
     ///
     /// # Errors
     /// `EAGAIN` when there is no message.
     pub(super) fn receive(
         &self,
         packets: &mut Batch,
-        count: usize,
+        (first, count): (usize, usize),
         spill: &mut [u8],
         messages: &mut [Message; BATCH_SIZE],
     ) -> Result<usize, Errno> {
@@ -132,7 +140,7 @@ impl PacketSocket {
             [mmsghdr; BATCH_SIZE],
         ) = unsafe { (zeroed(), zeroed(), zeroed()) };
         let mut prepared = 0;
-        let places = packets.iter_mut().take(count).zip(spill.chunks_mut(SPILL_LENGTH));
+        let places = packets.iter_mut().skip(first).take(count).zip(spill.chunks_mut(SPILL_LENGTH));
         let rest = messages.iter_mut().zip(&mut pieces).zip(&mut controls).zip(&mut headers);
         for ((mut packet, spill), (((message, pieces), control), header)) in places.zip(rest) {
             *pieces = [
@@ -211,7 +219,13 @@ impl PacketSocket {
         checked(result as isize)
     }
 
-    /// Frames that were lost since the last call because the socket's buffer was full.
+    /// Forgets that the device was down, which would keep the socket ready for ever.
+    pub(super) fn clear_error(&self) {
+        // Whatever it says is known from elsewhere.
+        let _ = rustix::net::sockopt::socket_error(self);
+    }
+
+    /// Frames that were lost since the last call because the ring was full.
     pub(super) fn take_lost(&self) -> Result<u32, Errno> {
         let mut statistics = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of::<libc::tpacket_stats>() as u32;
@@ -253,13 +267,16 @@ impl Control {
         let is_there = length >= size_of::<cmsghdr>() + size_of::<tpacket_auxdata>()
             && self.header.cmsg_level == libc::SOL_PACKET
             && self.header.cmsg_type == libc::PACKET_AUXDATA;
-        if !is_there || self.data.tp_status & VLAN_VALID == 0 {
-            return None;
-        }
-        let has_tpid = self.data.tp_status & VLAN_TPID_VALID != 0 && self.data.tp_vlan_tpid != 0;
-        let tpid = if has_tpid { self.data.tp_vlan_tpid } else { DEFAULT_TPID };
-        Some(VlanTag { tpid, tci: self.data.tp_vlan_tci })
+        let tpacket_auxdata { tp_status, tp_vlan_tci, tp_vlan_tpid, .. } = self.data;
+        vlan_tag(tp_status, tp_vlan_tci, tp_vlan_tpid).filter(|_| is_there)
     }
+}
+
+/// The tag that the device took out of a frame, by what the kernel says of it.
+pub(super) fn vlan_tag(status: u32, tci: u16, tpid: u16) -> Option<VlanTag> {
+    let has_tpid = status & VLAN_TPID_VALID != 0 && tpid != 0;
+    let tpid = if has_tpid { tpid } else { DEFAULT_TPID };
+    (status & VLAN_VALID != 0).then_some(VlanTag { tpid, tci })
 }
 
 fn piece_mut(bytes: &mut [u8]) -> iovec {

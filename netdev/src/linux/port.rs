@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use rtnetlink::packet_route::link::Stats64;
 use rustix::io::Errno;
 
-use super::counters::Losses;
+use super::counters::Counters;
 use super::ethtool::{DriverInfo, LinkSettings};
 use super::links::{Device, Links};
 use super::netlink;
@@ -29,11 +29,13 @@ const FORBIDDEN_NAMES: [&str; 2] = ["all", "default"];
 pub(crate) struct KernelPort {
     device: Arc<Device>,
     kind: Kind,
-    losses: Arc<Losses>,
+    counters: Arc<Counters>,
     /// What the receive queue of a device of type `system` receives from.
     receiving: Weak<PacketSocket>,
     /// Option `n_rxq`, where it is set and means something.
     wanted_queues: Option<usize>,
+    /// Option `pmd`: whether poll threads receive from the device.
+    is_polled: bool,
 }
 
 #[derive(Debug)]
@@ -81,13 +83,18 @@ impl KernelPort {
                 return Err(Errno::NAMETOOLONG);
             }
             let kind = open_kind()?;
-            let device = links.open(name)?;
+            let tap = match &kind {
+                Kind::System => None,
+                Kind::Tap(tap) | Kind::Internal(tap) => tap.queue(0),
+            };
+            let device = links.open(name, tap)?;
             Ok(Self {
                 device,
                 kind,
-                losses: Arc::default(),
+                counters: Arc::default(),
                 receiving: Weak::new(),
                 wanted_queues: None,
+                is_polled: false,
             })
         };
         open().map_err(|errno| PortError::Open { port: name.to_owned(), errno })
@@ -113,7 +120,7 @@ impl KernelPort {
 
     fn link_settings(&self) -> Result<LinkSettings, Errno> {
         // The name may be another device's by now.
-        self.device.link()?;
+        self.device.index()?;
         LinkSettings::read(self.device.name())
     }
 }
@@ -131,13 +138,21 @@ impl Port for KernelPort {
         }
     }
 
-    /// Tap devices have `n_rxq`, the number of their queues.
+    /// All have `pmd`, whether poll threads are to receive from the device. Tap devices have
+    /// `n_rxq`, the number of their queues.
     fn set_options(&mut self, options: &BTreeMap<String, String>) -> Result<(), PortError> {
-        let (Kind::Tap(tap) | Kind::Internal(tap)) = &mut self.kind else {
-            return Ok(());
-        };
         let port = self.device.name();
         let bad = |problem| PortError::Options { port: port.to_owned(), problem };
+        let is_polled = match options.get("pmd").map(|value| value.to_ascii_lowercase()).as_deref()
+        {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(value) => return Err(bad(format!("pmd={value} is neither true nor false"))),
+        };
+        let (Kind::Tap(tap) | Kind::Internal(tap)) = &mut self.kind else {
+            self.is_polled = is_polled;
+            return Ok(());
+        };
         let parse = |value: &String| {
             let count = value.trim().parse().ok().filter(|count| (1..=MAX_QUEUES).contains(count));
             count.ok_or_else(|| {
@@ -153,12 +168,14 @@ impl Port for KernelPort {
             errno,
         })?;
         self.wanted_queues = wanted;
+        self.is_polled = is_polled;
         Ok(())
     }
 
     fn options(&self) -> BTreeMap<String, String> {
         let queues = self.wanted_queues.map(|count| ("n_rxq".to_owned(), count.to_string()));
-        queues.into_iter().collect()
+        let polled = self.is_polled.then(|| ("pmd".to_owned(), "true".to_owned()));
+        queues.into_iter().chain(polled).collect()
     }
 
     fn ethernet_address(&self) -> Result<EthernetAddress, PortError> {
@@ -185,7 +202,7 @@ impl Port for KernelPort {
     }
 
     fn ifindex(&self) -> Option<u32> {
-        self.device.link().ok().map(|link| link.index)
+        self.device.index().ok()
     }
 
     fn admin_up(&self) -> Result<bool, PortError> {
@@ -234,7 +251,7 @@ impl Port for KernelPort {
             Kind::System => system_queue::OFFLOADS,
         };
         let mut status = offloads.status();
-        let Ok(link) = self.device.link() else {
+        let Ok(link) = self.device.index().and_then(|_| self.device.link()) else {
             return status;
         };
         if let Ok(driver) = DriverInfo::read(&link.name) {
@@ -249,16 +266,19 @@ impl Port for KernelPort {
     }
 
     fn statistics(&self) -> Result<Statistics, PortError> {
-        let counters = self.device.link().and_then(|link| netlink::statistics(link.index));
-        let counters = counters.map_err(self.could_not_read("statistics"))?;
+        let counters = match self.device.index().and_then(netlink::statistics) {
+            // Nobody tells what the kernel counted in another namespace.
+            Err(Errno::OPNOTSUPP) => Ok(Stats64::default()),
+            counters => counters.map_err(self.could_not_read("statistics")),
+        }?;
         let mut statistics = match self.kind {
             Kind::System => device_statistics(counters),
             Kind::Tap(_) | Kind::Internal(_) => tap_statistics(counters),
         };
         if let Some(lost) = self.receiving.upgrade().and_then(|socket| socket.take_lost().ok()) {
-            self.losses.add_received(lost.into());
+            self.counters.add_lost(lost.into());
         }
-        self.losses.add_to(&mut statistics);
+        self.counters.add_to(&mut statistics);
         Ok(statistics)
     }
 
@@ -273,35 +293,52 @@ impl Port for KernelPort {
         }
     }
 
+    fn needs_pmd(&self) -> bool {
+        self.is_polled
+    }
+
     fn open_rx(
         &mut self,
         queue: usize,
         pool: &Arc<FramePool>,
     ) -> Result<Box<dyn RxQueue>, PortError> {
-        let (device, losses) = (&self.device, &self.losses);
+        let (device, counters) = (&self.device, &self.counters);
         let opened: Result<Box<dyn RxQueue>, Errno> = match &self.kind {
-            Kind::System if queue == 0 => SystemRxQueue::open(device, losses, pool).map(|queue| {
-                self.receiving = Arc::downgrade(queue.socket());
-                Box::new(queue) as _
-            }),
+            Kind::System if queue == 0 => {
+                SystemRxQueue::open(device, counters, pool).map(|queue| {
+                    self.receiving = Arc::downgrade(queue.socket());
+                    Box::new(queue) as _
+                })
+            }
             Kind::System => Err(Errno::NODEV),
             Kind::Tap(tap) | Kind::Internal(tap) => match tap.queue(queue) {
-                Some(file) => TapRxQueue::open(device, file, queue, losses, pool)
-                    .map(|queue| Box::new(queue) as _),
+                Some(file) => {
+                    Ok(Box::new(TapRxQueue::open(device, file, queue, counters, pool)) as _)
+                }
                 None => Err(Errno::NODEV),
             },
         };
         opened.map_err(self.could_not_read("receive queue"))
     }
 
+    /// Each thread has a packet socket of its own, so that devices of type `system` have one queue
+    /// for all.
+    fn tx_queues(&self) -> usize {
+        match &self.kind {
+            Kind::System => 1,
+            Kind::Tap(tap) | Kind::Internal(tap) => tap.queues(),
+        }
+    }
+
     fn open_tx(&mut self, queue: usize) -> Result<Box<dyn TxQueue>, PortError> {
-        let (device, losses) = (&self.device, &self.losses);
+        let (device, counters) = (&self.device, &self.counters);
         let opened: Result<Box<dyn TxQueue>, Errno> = match &self.kind {
-            Kind::System => SystemTxQueue::open(device, losses).map(|queue| Box::new(queue) as _),
+            Kind::System => SystemTxQueue::open(device, counters).map(|queue| Box::new(queue) as _),
             Kind::Tap(tap) | Kind::Internal(tap) => {
-                match tap.queue(queue.checked_rem(tap.queues()).unwrap_or(0)) {
-                    Some(file) => TapTxQueue::open(device, file, tap.offloads(), losses)
-                        .map(|queue| Box::new(queue) as _),
+                match tap.queue(queue.checked_rem(self.tx_queues()).unwrap_or(0)) {
+                    Some(file) => {
+                        Ok(Box::new(TapTxQueue::open(device, file, tap.offloads(), counters)) as _)
+                    }
                     None => Err(Errno::NODEV),
                 }
             }
@@ -316,13 +353,10 @@ impl Port for KernelPort {
     }
 }
 
-/// Counters of a device that other stations send to and receive from.
+/// What the kernel counted of a device that other stations send to and receive from. Packets and
+/// bytes are counted by the queues.
 fn device_statistics(counters: Stats64) -> Statistics {
     Statistics {
-        rx_packets: Some(counters.rx_packets),
-        tx_packets: Some(counters.tx_packets),
-        rx_bytes: Some(counters.rx_bytes),
-        tx_bytes: Some(counters.tx_bytes),
         rx_dropped: Some(counters.rx_dropped),
         tx_dropped: Some(counters.tx_dropped),
         rx_errors: Some(counters.rx_errors),
@@ -333,18 +367,14 @@ fn device_statistics(counters: Stats64) -> Statistics {
         rx_missed_errors: Some(counters.rx_missed_errors),
         collisions: Some(counters.collisions),
         rx_multicast_packets: Some(counters.multicast),
-        custom: Vec::new(),
+        ..Statistics::default()
     }
 }
 
-/// Counters of a tap device. The kernel counts from the host's side, where sent and received
+/// The same of a tap device. The kernel counts from the host's side, where sent and received
 /// change places; its errors of the wire do not exist.
 fn tap_statistics(counters: Stats64) -> Statistics {
     Statistics {
-        rx_packets: Some(counters.tx_packets),
-        tx_packets: Some(counters.rx_packets),
-        rx_bytes: Some(counters.tx_bytes),
-        tx_bytes: Some(counters.rx_bytes),
         rx_dropped: Some(counters.tx_dropped),
         tx_dropped: Some(counters.rx_dropped),
         rx_errors: Some(counters.tx_errors),
@@ -355,6 +385,6 @@ fn tap_statistics(counters: Stats64) -> Statistics {
         rx_missed_errors: Some(0),
         collisions: Some(counters.collisions),
         rx_multicast_packets: Some(counters.multicast),
-        custom: Vec::new(),
+        ..Statistics::default()
     }
 }

@@ -1,14 +1,16 @@
-//! Queues of existing devices, by way of packet sockets. One call moves a whole batch; packets of
-//! up to 64 KiB that the kernel did not cut up come and go in one piece.
+//! Queues of existing devices, by way of packet sockets. Ordinary frames come through a ring that is
+//! shared with the kernel. Packets of up to 64 KiB that the kernel did not cut up come and go in one
+//! piece. One call sends a whole batch.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::counters::Losses;
+use super::counters::Counters;
 use super::links::Device;
 use super::outgoing::{Outgoing, VnetHeaders};
+use super::packet_ring::{Oldest, PacketRing, RingFrame};
 use super::packet_socket::{Message, PacketSocket, SPILL_LENGTH};
 use super::vnet_header::{TAP_LENGTH, VnetHeader};
 use crate::offload::TransmitOffloads;
@@ -28,7 +30,10 @@ pub(super) struct SystemRxQueue {
     index: u32,
     /// Shared with the port, which asks it for losses.
     socket: Arc<PacketSocket>,
-    losses: Arc<Losses>,
+    ring: PacketRing,
+    /// Changes of the device when it was last looked at.
+    changes: u64,
+    counters: Arc<Counters>,
     /// Empty packets to receive into.
     spare: Batch,
     /// What large packets have beyond their first frame.
@@ -38,15 +43,18 @@ pub(super) struct SystemRxQueue {
 impl SystemRxQueue {
     pub(super) fn open(
         device: &Arc<Device>,
-        losses: &Arc<Losses>,
+        counters: &Arc<Counters>,
         pool: &Arc<FramePool>,
     ) -> Result<Self, Errno> {
         let index = device.link()?.index;
+        let (socket, ring) = PacketSocket::receiving(index)?;
         Ok(Self {
             device: Arc::clone(device),
             index,
-            socket: Arc::new(PacketSocket::receiving(index)?),
-            losses: Arc::clone(losses),
+            socket: Arc::new(socket),
+            ring,
+            changes: 0,
+            counters: Arc::clone(counters),
             spare: Batch::new(pool),
             spill: vec![0; BATCH_SIZE * SPILL_LENGTH],
         })
@@ -56,36 +64,92 @@ impl SystemRxQueue {
         &self.socket
     }
 
-    fn receive_messages(&mut self, batch: &mut Batch) -> Result<usize, Errno> {
+    fn receive_frames(&mut self, batch: &mut Batch) -> Result<usize, Errno> {
         self.spare.fill(BATCH_SIZE);
-        let count = batch.room().min(self.spare.len());
-        if count == 0 {
-            return Ok(0);
-        }
-        let mut messages = [Message::default(); BATCH_SIZE];
-        let received =
-            match self.socket.receive(&mut self.spare, count, &mut self.spill, &mut messages) {
-                Ok(received) => received,
-                // The device was set down, once for every time, or was removed.
-                Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => {
-                    self.device.usable(self.index)?;
-                    return Ok(0);
+        let room = batch.room().min(self.spare.len());
+        // Packets that are lost leave room for others, but cannot keep the thread here for ever.
+        let (mut seen, mut taken, mut bytes) = (0, 0, 0);
+        while seen < BATCH_SIZE && taken < room {
+            let Some(packet) = self.spare.get_mut(taken) else { break };
+            match self.ring.oldest() {
+                None => break,
+                Some(Oldest::Here(frame)) => {
+                    seen += 1;
+                    if take_frame(packet, &frame) {
+                        taken += 1;
+                        bytes += frame.data.len() as u64;
+                    } else {
+                        self.spare.remove(taken);
+                        self.counters.add_lost(1);
+                    }
+                    self.ring.release(1);
                 }
-                Err(errno) => return Err(errno),
-            };
-        let mut taken = 0;
-        let found = messages.iter().take(received).zip(self.spill.chunks(SPILL_LENGTH));
-        for (message, spill) in found {
-            let packet = self.spare.get_mut(taken);
-            if packet.is_some_and(|mut packet| take_over(&mut packet, message, spill)) {
-                taken += 1;
-            } else {
-                self.spare.remove(taken);
-                self.losses.add_received(1);
+                Some(Oldest::Queued) => {
+                    let (messages, good, more) = self.receive_messages(taken, room - taken)?;
+                    if messages == 0 {
+                        break;
+                    }
+                    (seen, taken, bytes) = (seen + messages, taken + good, bytes + more);
+                }
             }
         }
+        if seen == 0 {
+            self.check_device()?;
+        }
+        self.counters.add_received(taken as u64, bytes);
         Ok(self.spare.move_front(taken, batch))
     }
+
+    /// Receives up to `room` of the oldest packets from the socket, into spare packets from `first`
+    /// on. Returns how many there were, how many of them are good, and the bytes of those.
+    fn receive_messages(
+        &mut self,
+        first: usize,
+        room: usize,
+    ) -> Result<(usize, usize, u64), Errno> {
+        let count = self.ring.queued(room);
+        let mut messages = [Message::default(); BATCH_SIZE];
+        let (packets, spill) = (&mut self.spare, &mut self.spill);
+        let received = match self.socket.receive(packets, (first, count), spill, &mut messages) {
+            Ok(received) => received,
+            // The device was set down meanwhile, which is told once.
+            Err(Errno::AGAIN | Errno::INTR | Errno::NETDOWN) => 0,
+            Err(errno) => return Err(errno),
+        };
+        self.ring.release(received);
+        let (mut next, mut bytes) = (first, 0);
+        let found = messages.iter().take(received).zip(self.spill.chunks(SPILL_LENGTH));
+        for (message, spill) in found {
+            let packet = self.spare.get_mut(next);
+            if packet.is_some_and(|mut packet| take_over(&mut packet, message, spill)) {
+                next += 1;
+                bytes += message.length as u64;
+            } else {
+                self.spare.remove(next);
+                self.counters.add_lost(1);
+            }
+        }
+        Ok((received, next - first, bytes))
+    }
+
+    /// Looks after the device when nothing came.
+    fn check_device(&mut self) -> Result<(), Errno> {
+        self.device.usable(Some(self.index))?;
+        let changes = self.device.change_sequence();
+        if std::mem::replace(&mut self.changes, changes) != changes {
+            self.socket.clear_error();
+        }
+        Ok(())
+    }
+}
+
+/// Makes a frame of the ring the content of `packet`. False when it was cut, the switch does not
+/// know how to handle it, or there are too few free frames.
+fn take_frame(mut packet: PacketMut<'_>, frame: &RingFrame<'_>) -> bool {
+    packet.descriptor_mut().set_vlan(frame.tag);
+    !frame.is_cut
+        && packet.append(frame.data)
+        && VnetHeader::parse(frame.header).apply(&mut packet).is_ok()
 }
 
 /// Makes `message` the content of `packet`. False when it is cut short, the switch does not know
@@ -102,7 +166,7 @@ fn take_over(packet: &mut PacketMut<'_>, message: &Message, spill: &[u8]) -> boo
 
 impl RxQueue for SystemRxQueue {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
-        self.receive_messages(batch).map_err(|errno| QueueError::Device {
+        self.receive_frames(batch).map_err(|errno| QueueError::Device {
             port: self.device.name().to_owned(),
             queue: 0,
             errno,
@@ -122,9 +186,10 @@ pub(super) struct SystemTxQueue {
 }
 
 impl SystemTxQueue {
-    pub(super) fn open(device: &Arc<Device>, losses: &Arc<Losses>) -> Result<Self, Errno> {
+    pub(super) fn open(device: &Arc<Device>, counters: &Arc<Counters>) -> Result<Self, Errno> {
         let index = device.link()?.index;
-        let outgoing = Outgoing { device: Arc::clone(device), index, losses: Arc::clone(losses) };
+        let (device, counters) = (Arc::clone(device), Arc::clone(counters));
+        let outgoing = Outgoing { device, index: Some(index), counters };
         Ok(Self { socket: PacketSocket::sending(index)?, outgoing })
     }
 }
@@ -133,10 +198,12 @@ impl TxQueue for SystemTxQueue {
     fn send(&mut self, batch: &mut Batch) -> SendReport {
         let mut headers: VnetHeaders = [[0; TAP_LENGTH]; BATCH_SIZE];
         let mut report = self.outgoing.prepare(batch, &mut headers);
-        let mut done = 0;
+        let (mut done, mut bytes) = (0, 0);
         while done < batch.len() {
             match self.socket.send(batch, done, &headers) {
                 Ok(sent) => {
+                    let packets = batch.iter().skip(done).take(sent);
+                    bytes += packets.map(|packet| packet.len() as u64).sum::<u64>();
                     done += sent;
                     report.sent += sent as u64;
                 }
@@ -148,7 +215,7 @@ impl TxQueue for SystemTxQueue {
             }
         }
         batch.clear();
-        self.outgoing.losses.add_sent(report);
+        self.outgoing.counters.add_sent(report, bytes);
         report
     }
 

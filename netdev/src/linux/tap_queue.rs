@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::{Errno, readv, writev};
 
-use super::counters::Losses;
+use super::counters::Counters;
 use super::links::Device;
 use super::outgoing::{Outgoing, VnetHeaders};
 use super::vnet_header::{PACKET_LENGTH, TAP_LENGTH, VnetHeader};
@@ -23,10 +23,9 @@ const MAX_PIECES: usize = 64;
 #[derive(Debug)]
 pub(super) struct TapRxQueue {
     device: Arc<Device>,
-    index: u32,
     file: Arc<OwnedFd>,
     queue: usize,
-    losses: Arc<Losses>,
+    counters: Arc<Counters>,
     /// Empty packets to receive into.
     spare: Batch,
     /// What a large packet has beyond its first frame.
@@ -38,36 +37,38 @@ impl TapRxQueue {
         device: &Arc<Device>,
         file: &Arc<OwnedFd>,
         queue: usize,
-        losses: &Arc<Losses>,
+        counters: &Arc<Counters>,
         pool: &Arc<FramePool>,
-    ) -> Result<Self, Errno> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             device: Arc::clone(device),
-            index: device.link()?.index,
             file: Arc::clone(file),
             queue,
-            losses: Arc::clone(losses),
+            counters: Arc::clone(counters),
             spare: Batch::new(pool),
             spill: vec![0; SPILL_LENGTH],
-        })
+        }
     }
 
     fn receive_packets(&mut self, batch: &mut Batch) -> Result<usize, Errno> {
         self.spare.fill(BATCH_SIZE);
         let count = batch.room().min(self.spare.len());
-        let mut taken = 0;
+        let (mut taken, mut bytes) = (0, 0);
         for _ in 0..count {
             let Some(mut packet) = self.spare.get_mut(taken) else {
                 break;
             };
             match receive_packet(&self.file, &mut packet, &mut self.spill) {
-                Ok(true) => taken += 1,
-                Ok(false) => {
+                Ok(Some(length)) => {
+                    taken += 1;
+                    bytes += length as u64;
+                }
+                Ok(None) => {
                     self.spare.remove(taken);
-                    self.losses.add_received(1);
+                    self.counters.add_lost(1);
                 }
                 Err(Errno::AGAIN | Errno::INTR) if taken == 0 => {
-                    self.device.usable(self.index)?;
+                    self.device.usable(None)?;
                     break;
                 }
                 // An error that stays is found the next time.
@@ -77,17 +78,18 @@ impl TapRxQueue {
                 Err(errno) => return Err(errno),
             }
         }
+        self.counters.add_received(taken as u64, bytes);
         Ok(self.spare.move_front(taken, batch))
     }
 }
 
-/// Reads one packet. False when it is lost: it does not fit, the switch does not know how to
+/// Reads one packet, and returns its length. None when it is lost: it does not fit, the switch does not know how to
 /// handle it, or there are too few free frames.
 fn receive_packet(
     file: &OwnedFd,
     packet: &mut PacketMut<'_>,
     spill: &mut [u8],
-) -> Result<bool, Errno> {
+) -> Result<Option<usize>, Errno> {
     let mut header = [0; TAP_LENGTH];
     let first = packet.receive_buffer();
     let (room, more_room) = (first.len(), spill.len());
@@ -98,9 +100,10 @@ fn receive_packet(
     let more = length.saturating_sub(room);
     let (header, _) = header.split_first_chunk::<PACKET_LENGTH>().ok_or(Errno::PROTO)?;
     // The kernel cuts off what does not fit, and does not say so.
-    Ok(more < more_room
+    let is_whole = more < more_room
         && packet.append(spill.get(..more).unwrap_or(&[]))
-        && VnetHeader::parse(*header).apply(packet).is_ok())
+        && VnetHeader::parse(*header).apply(packet).is_ok();
+    Ok(is_whole.then_some(length))
 }
 
 impl RxQueue for TapRxQueue {
@@ -130,11 +133,11 @@ impl TapTxQueue {
         device: &Arc<Device>,
         file: &Arc<OwnedFd>,
         offloads: TransmitOffloads,
-        losses: &Arc<Losses>,
-    ) -> Result<Self, Errno> {
-        let index = device.link()?.index;
-        let outgoing = Outgoing { device: Arc::clone(device), index, losses: Arc::clone(losses) };
-        Ok(Self { file: Arc::clone(file), offloads, outgoing })
+        counters: &Arc<Counters>,
+    ) -> Self {
+        let (device, counters) = (Arc::clone(device), Arc::clone(counters));
+        let outgoing = Outgoing { device, index: None, counters };
+        Self { file: Arc::clone(file), offloads, outgoing }
     }
 }
 
@@ -142,14 +145,18 @@ impl TxQueue for TapTxQueue {
     fn send(&mut self, batch: &mut Batch) -> SendReport {
         let mut headers: VnetHeaders = [[0; TAP_LENGTH]; BATCH_SIZE];
         let mut report = self.outgoing.prepare(batch, &mut headers);
+        let mut bytes = 0;
         for (packet, header) in batch.iter().zip(&headers) {
             match send_packet(&self.file, packet, header) {
-                Ok(()) => report.sent += 1,
+                Ok(()) => {
+                    report.sent += 1;
+                    bytes += packet.len() as u64;
+                }
                 Err(errno) => self.outgoing.count(errno, &mut report),
             }
         }
         batch.clear();
-        self.outgoing.losses.add_sent(report);
+        self.outgoing.counters.add_sent(report, bytes);
         report
     }
 

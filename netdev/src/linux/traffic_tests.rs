@@ -329,6 +329,78 @@ fn taps_carry_what_veths_do() {
     });
 }
 
+/// As an operator gives a container a port: the device goes to another namespace, may have other
+/// settings there, and comes back.
+#[test]
+fn taps_carry_traffic_from_other_namespaces() {
+    in_namespace("moved", || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let links = Links::default();
+        let pool = FramePool::new(FRAMES).unwrap();
+        let mut port = KernelPort::open_internal(&links, "t1").unwrap();
+        let mut sending = port.open_tx(0).unwrap();
+        let mut receiving = port.open_rx(0, &pool).unwrap();
+        let mut send = |length| {
+            let frame = Sample::new(false, Kind::Udp, vec![1; length]).frame();
+            let mut batch = Batch::new(&pool);
+            batch.push(pool.packet_with(&frame).unwrap()).unwrap();
+            transmit::send(&mut *sending, &mut batch)
+        };
+        let sent = SendReport { sent: 1, ..SendReport::default() };
+        let lost = SendReport { device_error: 1, ..SendReport::default() };
+        let container = Namespace::new("container");
+        let follow = async {
+            let before = port.change_sequence();
+            ip(&format!("link set t1 netns {}", container.0));
+            while port.ifindex().is_some() {
+                links.changed().await;
+            }
+            assert!(port.change_sequence() > before);
+            // A device of the same name is another one.
+            ip("link add t1 mtu 1300 type veth peer name t2");
+            ip("link del t1");
+            assert_eq!(send(100), lost, "it was set down when it moved");
+            ip(&format!("-n {} link set t1 mtu 9000 up", container.0));
+            assert_eq!(send(5000), sent);
+            assert_eq!((port.mtu(), port.admin_up(), port.carrier()), (Ok(1500), Ok(true), true));
+            assert_eq!(
+                port.set_mtu(1400).unwrap_err().to_string(),
+                "t1: could not set MTU to 1400 (Operation not supported)"
+            );
+            ip(&format!("-n {} address add 10.1.1.1/24 dev t1", container.0));
+            let ping = format!("netns exec {} ping -c 1 -W 0.1 10.1.1.2", container.0);
+            let _ = Command::new("ip").args(ping.split_whitespace()).output();
+            let mut batch = Batch::new(&pool);
+            let asks = |batch: &Batch| {
+                batch.iter().any(|packet| packet.data().get(12..14) == Some(&[8, 6]))
+            };
+            while !asks(&batch) {
+                batch.clear();
+                receiving.receive(&mut batch).unwrap();
+            }
+            let statistics = port.statistics().unwrap();
+            assert_eq!((statistics.tx_packets, statistics.tx_bytes), (Some(1), Some(5042)));
+            assert!(statistics.rx_packets > Some(0));
+            assert_eq!((statistics.tx_dropped, statistics.rx_errors), (Some(1), Some(0)));
+
+            let here = rustix::thread::gettid().as_raw_nonzero();
+            ip(&format!("-n {} link set t1 netns {here}", container.0));
+            while port.ifindex().is_none() {
+                links.changed().await;
+            }
+            assert_eq!((port.mtu(), port.admin_up()), (Ok(9000), Ok(false)));
+            port.set_admin_up(true).unwrap();
+            assert_eq!(send(100), sent);
+        };
+        runtime.block_on(async {
+            tokio::select! {
+                ended = links.watch() => panic!("{ended:?}"),
+                () = follow => {}
+            }
+        });
+    });
+}
+
 /// Several receive queues as one.
 struct Queues(Vec<Box<dyn RxQueue>>);
 
@@ -579,11 +651,11 @@ fn software_cuts_as_the_kernel_does() {
         ioctl::set_offloads(file, 0).unwrap();
         ip("link set t1 up");
         wait_until_running(["t1"]);
-        let device = links.open("t1").unwrap();
+        let device = links.open("t1", tap.queue(0)).unwrap();
         let pool = FramePool::new(FRAMES).unwrap();
-        let losses = Arc::default();
-        let mut receiving = TapRxQueue::open(&device, file, 0, &losses, &pool).unwrap();
-        let mut sending = SystemTxQueue::open(&device, &losses).unwrap();
+        let counters = Arc::default();
+        let mut receiving = TapRxQueue::open(&device, file, 0, &counters, &pool);
+        let mut sending = SystemTxQueue::open(&device, &counters).unwrap();
         let kinds = [0x10, 0x18, 0x19, 0x98, 0xd8].map(|flags| Kind::Tcp {
             sequence: 0xffff_fc00,
             flags,

@@ -113,8 +113,7 @@ impl Batch {
     /// Drops every packet, all at once.
     #[inline]
     pub fn clear(&mut self) {
-        let frames = self.frames[..self.len].iter_mut().filter_map(Option::take);
-        self.pool.give_back(frames);
+        self.pool.give_back(&mut self.frames[..self.len]);
         self.len = 0;
     }
 

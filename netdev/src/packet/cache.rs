@@ -76,14 +76,16 @@ pub(super) fn take(pool: &Arc<FramePool>, out: &mut [Option<Frame>]) -> usize {
     .unwrap_or(0)
 }
 
-/// Takes back frames. A stack that has grown too high passes its oldest frames on.
-pub(super) fn give_back(pool: &Arc<FramePool>, frames: impl Iterator<Item = Frame>) {
-    let mut frames = frames.peekable();
-    if frames.peek().is_none() {
+/// Takes back frames and those that continue them, and leaves the places empty. A stack that has
+/// grown too high passes its oldest frames on.
+pub(super) fn give_back(pool: &Arc<FramePool>, places: &mut [Option<Frame>]) {
+    if places.iter().all(Option::is_none) {
         return;
     }
     let kept = with_cache(pool, |cache| {
-        cache.frames.extend(frames.by_ref());
+        for place in places.iter_mut() {
+            take_apart(pool, place.take(), &mut cache.frames);
+        }
         let surplus = cache.frames.len().saturating_sub(pool.chunk());
         if surplus > pool.chunk() {
             pool.give_back_shared(cache.frames.drain(..surplus));
@@ -91,6 +93,20 @@ pub(super) fn give_back(pool: &Arc<FramePool>, frames: impl Iterator<Item = Fram
         cache.publish();
     });
     if kept.is_none() {
-        pool.give_back_shared(frames);
+        let mut frames = vec![];
+        for place in places {
+            take_apart(pool, place.take(), &mut frames);
+        }
+        pool.give_back_shared(frames.into_iter());
+    }
+}
+
+/// Moves a frame and those that continue it to the end of `to`.
+#[inline]
+fn take_apart(pool: &FramePool, frame: Option<Frame>, to: &mut Vec<Frame>) {
+    let mut rest = frame;
+    while let Some(mut frame) = rest {
+        rest = pool.memory().parts_mut(&mut frame).0.next.take();
+        to.push(frame);
     }
 }

@@ -192,6 +192,16 @@ impl Descriptor {
         }
     }
 
+    /// Whether whoever transmits has nothing to do to the packet: no checksum to finish, nothing to
+    /// cut up, no tag to put in.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        // Both bits of a layer are set in `Checksum::Partial` alone.
+        let partial = self.checksums & self.checksums >> 1 & 0b0101_0101;
+        let rest = u16::from(self.segmentation as u8 | partial) | self.vlan_tpid;
+        rest == 0
+    }
+
     /// Sets the state of the checksum of `layer`.
     pub fn set_checksum(&mut self, layer: Layer, state: Checksum) {
         let shift = layer as u8 * 2;

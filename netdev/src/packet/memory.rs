@@ -41,6 +41,16 @@ pub enum PageKind {
     Ordinary,
 }
 
+impl PageKind {
+    /// A word for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Huge => "huge",
+            Self::Ordinary => "ordinary",
+        }
+    }
+}
+
 /// The right to use one frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Frame(NonZeroU32);

@@ -136,19 +136,9 @@ impl FramePool {
         taken
     }
 
-    /// Takes back frames, and those that continue them.
-    pub(super) fn give_back(self: &Arc<Self>, frames: impl Iterator<Item = Frame>) {
-        cache::give_back(self, frames.flat_map(|frame| self.chain(frame)));
-    }
-
-    /// `frame` and the frames that continue it, taken apart.
-    fn chain(&self, frame: Frame) -> impl Iterator<Item = Frame> {
-        let mut rest = Some(frame);
-        std::iter::from_fn(move || {
-            let mut frame = rest.take()?;
-            rest = self.memory.parts_mut(&mut frame).0.next.take();
-            Some(frame)
-        })
+    /// Takes back frames, and those that continue them. The places are empty afterwards.
+    pub(super) fn give_back(self: &Arc<Self>, frames: &mut [Option<Frame>]) {
+        cache::give_back(self, frames);
     }
 
     /// Frames that threads move between their stack and the shared one at a time.

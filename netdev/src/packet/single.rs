@@ -59,6 +59,6 @@ impl Packet {
 
 impl Drop for Packet {
     fn drop(&mut self) {
-        self.pool.give_back(self.frame.take().into_iter());
+        self.pool.give_back(std::slice::from_mut(&mut self.frame));
     }
 }

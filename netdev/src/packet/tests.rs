@@ -368,3 +368,25 @@ fn draining_takes_packets_in_order_and_returns_the_rest() {
     drop((drain, single));
     assert_eq!(pool.counts().held, 0);
 }
+
+#[test]
+fn a_descriptor_knows_what_is_left_to_do() {
+    use super::{Checksum, Layer, Segmentation, VlanTag};
+    let mut descriptor = Descriptor::default();
+    assert!(descriptor.is_finished());
+    for layer in [Layer::Ip, Layer::Transport, Layer::InnerIp, Layer::InnerTransport] {
+        for state in [Checksum::Good, Checksum::Bad, Checksum::Partial, Checksum::Unknown] {
+            descriptor.set_checksum(layer, state);
+            assert_eq!(descriptor.is_finished(), state != Checksum::Partial);
+        }
+    }
+    for segmentation in [Segmentation::TcpIpv4, Segmentation::TcpIpv6, Segmentation::Udp] {
+        descriptor.segmentation = segmentation;
+        assert!(!descriptor.is_finished());
+    }
+    descriptor.segmentation = Segmentation::None;
+    descriptor.set_vlan(Some(VlanTag { tpid: 0x8100, tci: 0 }));
+    assert!(!descriptor.is_finished());
+    descriptor.set_vlan(None);
+    assert!(descriptor.is_finished());
+}

@@ -242,7 +242,7 @@ impl<'a> PacketMut<'a> {
             descriptor.length = here;
             left -= usize::from(here);
             if left == 0 {
-                self.pool.give_back(descriptor.next.take().into_iter());
+                self.pool.give_back(std::slice::from_mut(&mut descriptor.next));
             }
             match &mut descriptor.next {
                 Some(next) => frame = next,

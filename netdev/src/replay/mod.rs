@@ -52,7 +52,7 @@ impl Counters {
 
 /// The frames of a capture file, one behind the other.
 #[derive(Debug, Default)]
-struct Frames {
+pub(crate) struct Frames {
     bytes: Vec<u8>,
     /// Where each frame ends.
     ends: Vec<usize>,
@@ -109,13 +109,29 @@ impl ReplayPort {
     }
 }
 
-fn read(path: &Path) -> Result<Frames, PcapError> {
-    let mut frames = Frames::default();
-    for frame in PcapReader::open(path)? {
-        frames.bytes.extend(frame?.bytes);
-        frames.ends.push(frames.bytes.len());
+impl Frames {
+    /// Reads the frames of a file.
+    pub(crate) fn read(path: &Path) -> Result<Self, PcapError> {
+        let mut frames = Self::default();
+        for frame in PcapReader::open(path)? {
+            frames.bytes.extend(frame?.bytes);
+            frames.ends.push(frames.bytes.len());
+        }
+        Ok(frames)
     }
-    Ok(frames)
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Frame `number`, counted from 0.
+    #[inline]
+    pub(crate) fn get(&self, number: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(number)?;
+        let start = number.checked_sub(1).and_then(|before| self.ends.get(before));
+        self.bytes.get(start.copied().unwrap_or(0)..end)
+    }
 }
 
 impl Port for ReplayPort {
@@ -137,7 +153,7 @@ impl Port for ReplayPort {
         if options == self.options {
             return Ok(());
         }
-        let frames = options.rx_pcap.as_deref().map(read).transpose();
+        let frames = options.rx_pcap.as_deref().map(Frames::read).transpose();
         let frames = frames.map_err(|error| bad(error.to_string()))?.unwrap_or_default();
         let recorder = options.tx_pcap.as_deref().map(PcapWriter::append).transpose();
         let recorder = recorder.map_err(|error| bad(error.to_string()))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::options::Options;
 use super::{Frames, Shared};
 use crate::clock;
-use crate::headers::tag_length;
+use crate::headers::fits;
 use crate::offload::TransmitOffloads;
 use crate::packet::{BATCH_SIZE, Batch, PacketMut, PacketRef};
 use crate::pcap::PcapWriter;
@@ -189,7 +189,7 @@ impl TxQueue for ReplayTxQueue {
         for packet in batch.iter() {
             if !is_up {
                 report.device_error += 1;
-            } else if packet.len() > longest + tag_length(packet) {
+            } else if !fits(packet, packet.len(), longest) {
                 report.mtu_exceeded += 1;
             } else {
                 report.sent += 1;
