@@ -20,6 +20,8 @@ macro_rules! reasons {
 reasons! {
     /// A received frame is too short to be one.
     InvalidPacket RX_INVALID_PACKET "datapath_drop_rx_invalid_packet",
+    /// Hardware stopped half way, and what it left of the packet cannot be put right.
+    HardwareMiss HARDWARE_MISS "datapath_drop_hw_post_process",
     /// No answer to an upcall.
     UpcallError UPCALL_ERROR "datapath_drop_upcall_error",
     /// An action `userspace` failed.
@@ -120,6 +122,12 @@ pub(crate) struct Drops {
 impl Drops {
     pub(crate) fn new() -> Self {
         Self { counts: [0; REASONS], is_dirty: false }
+    }
+
+    /// Packets counted since the last [`Self::publish`].
+    #[cfg(test)]
+    pub(crate) fn total(&self) -> u64 {
+        self.counts.iter().sum()
     }
 
     /// Counts `packets` dropped ones.

@@ -10,6 +10,7 @@ mod drop;
 mod execute;
 pub mod flow;
 mod flow_table;
+pub mod offload;
 pub mod pmd;
 mod port_map;
 pub mod upcall;
@@ -26,7 +27,7 @@ static BATCH_GROWN: Counter = Counter::new("dp_packet_batch_grow");
 
 /// The event counters of this crate.
 pub fn coverage() -> impl Iterator<Item = &'static Counter> {
-    drop::COUNTERS.iter().copied().chain([&BATCH_GROWN])
+    drop::COUNTERS.iter().copied().chain([&BATCH_GROWN]).chain(offload::COUNTERS.iter().copied())
 }
 
 #[cfg(test)]

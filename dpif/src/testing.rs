@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use netdev::ethernet_address::EthernetAddress;
 use netdev::offload::TransmitOffloads;
-use netdev::packet::{Batch, FramePool, PacketRef};
+use netdev::packet::{
+    Batch, Checksum, FramePool, Layer, PacketMut, PacketRef, Segmentation, VlanTag,
+};
 use netdev::port::{Port, PortError};
 use netdev::queue::{QueueError, RxQueue, SendReport, TxQueue};
 use netdev::statistics::Statistics;
@@ -29,12 +31,48 @@ pub(crate) struct MemoryPort {
     needs_pmd: bool,
     pub(crate) received: Vec<Frames>,
     pub(crate) sent: Frames,
+    /// What the port knows about each packet that it receives.
+    pub(crate) knowledge: Arc<Mutex<Knowledge>>,
+    pub(crate) offloads: TransmitOffloads,
+}
+
+/// What a device may say about a packet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Knowledge {
+    pub(crate) rss_hash: Option<u32>,
+    pub(crate) vlan: Option<VlanTag>,
+    pub(crate) segmentation: Segmentation,
+    pub(crate) segment_size: u16,
+    /// Where the transport checksum is to be finished.
+    pub(crate) partial: Option<(u16, u16)>,
+}
+
+impl Knowledge {
+    pub(crate) fn apply(&self, packet: &mut PacketMut<'_>) {
+        let descriptor = packet.descriptor_mut();
+        descriptor.set_rss_hash(self.rss_hash);
+        descriptor.set_vlan(self.vlan);
+        descriptor.segmentation = self.segmentation;
+        descriptor.segment_size = self.segment_size;
+        if let Some((start, offset)) = self.partial {
+            descriptor.set_checksum(Layer::Transport, Checksum::Partial);
+            (descriptor.checksum_start, descriptor.checksum_offset) = (start, offset);
+        }
+    }
 }
 
 impl MemoryPort {
     pub(crate) fn new(name: &str, queues: usize, needs_pmd: bool) -> Self {
         let received = (0..queues).map(|_| Frames::default()).collect();
-        Self { name: name.to_owned(), needs_pmd, received, sent: Frames::default() }
+        Self {
+            name: name.to_owned(),
+            needs_pmd,
+            received,
+            sent: Frames::default(),
+            knowledge: Arc::default(),
+            // What is to be finished is left as the datapath made it.
+            offloads: TransmitOffloads::all(),
+        }
     }
 
     /// Lets a frame arrive.
@@ -120,15 +158,15 @@ impl Port for MemoryPort {
     }
 
     fn open_rx(&mut self, queue: usize, _: &Arc<FramePool>) -> Result<Box<dyn RxQueue>, PortError> {
-        Ok(Box::new(MemoryRx(Arc::clone(&self.received[queue]))))
+        Ok(Box::new(MemoryRx(Arc::clone(&self.received[queue]), Arc::clone(&self.knowledge))))
     }
 
     fn open_tx(&mut self, _: usize) -> Result<Box<dyn TxQueue>, PortError> {
-        Ok(Box::new(MemoryTx(Arc::clone(&self.sent))))
+        Ok(Box::new(MemoryTx(Arc::clone(&self.sent), self.offloads)))
     }
 }
 
-struct MemoryRx(Frames);
+struct MemoryRx(Frames, Arc<Mutex<Knowledge>>);
 
 impl RxQueue for MemoryRx {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
@@ -136,6 +174,7 @@ impl RxQueue for MemoryRx {
         let filled = batch.fill(frames.len().min(batch.room()));
         for (mut packet, frame) in batch.iter_mut().zip(frames.drain(..filled)) {
             assert!(packet.append(&frame));
+            self.1.lock().unwrap().apply(&mut packet);
         }
         Ok(filled)
     }
@@ -145,7 +184,7 @@ impl RxQueue for MemoryRx {
     }
 }
 
-struct MemoryTx(Frames);
+struct MemoryTx(Frames, TransmitOffloads);
 
 impl TxQueue for MemoryTx {
     fn send(&mut self, batch: &mut Batch) -> SendReport {
@@ -157,8 +196,7 @@ impl TxQueue for MemoryTx {
     }
 
     fn offloads(&self) -> TransmitOffloads {
-        // What is to be finished is left as the datapath made it.
-        TransmitOffloads::all()
+        self.1
     }
 }
 

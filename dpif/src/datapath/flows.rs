@@ -1,12 +1,14 @@
 //! Looking at and changing flows from outside (`dpctl`, revalidation).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thiserror::Error;
+use tracing::{debug, error};
 
-use super::Datapath;
-use crate::action::Action;
-use crate::flow::{FlowKey, FlowMask, Ufid};
+use super::{Datapath, DatapathType};
+use crate::action::{Action, ActionsText};
+use crate::flow::{FlowKey, FlowMask, FlowText, MAX_VLANS, Ufid};
 use crate::flow_table::{FlowRecord, WorkerId};
 use crate::pmd::pipeline::{Pipeline, flow_id, with_required};
 
@@ -38,6 +40,20 @@ pub struct FlowPut {
     pub clear_statistics: bool,
 }
 
+/// What is to become of an installed flow.
+#[derive(Clone, Debug)]
+pub enum FlowChange {
+    /// It goes.
+    Remove,
+    /// It does this from now on.
+    SetActions(Arc<[Action]>),
+}
+
+/// The name of a flow that operators know by its key: a hash over all of it, whatever the mask.
+pub fn key_ufid(key: &FlowKey) -> Ufid {
+    flow_id(key, &FlowMask::exact_for(key))
+}
+
 /// Why a flow could not be put, removed or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FlowError {
@@ -65,6 +81,14 @@ impl Datapath {
     /// See [`FlowError`]. With several threads, the last error of any of them.
     pub fn put_flow(&mut self, put: &FlowPut, thread: Option<WorkerId>) -> Result<(), FlowError> {
         if put.mask.bits().in_port.get() != u32::MAX {
+            let what = match put.mode {
+                PutMode::Create | PutMode::CreateOrModify => "create",
+                PutMode::Modify => "modify",
+            };
+            error!(
+                target: "dpif_netdev", limited = true,
+                "failed to put[{what}] flow: in_port is not an exact match"
+            );
             return Err(FlowError::PortNotExact);
         }
         let put = FlowPut { mask: with_required(put.mask.clone(), &put.key), ..put.clone() };
@@ -105,6 +129,24 @@ impl Datapath {
         wanted.map(|entry| Arc::clone(entry.value())).collect()
     }
 
+    /// Changes flows, each on its thread. What was removed meanwhile, with its thread or for
+    /// another flow, stays as it is.
+    pub fn change_flows(&mut self, changes: Vec<(Arc<FlowRecord>, FlowChange)>) {
+        let mut by_thread: BTreeMap<WorkerId, Vec<_>> = BTreeMap::new();
+        for change in changes {
+            log_change(&self.shared.name, self.kind, &change);
+            by_thread.entry(change.0.worker()).or_default().push(change);
+        }
+        for (thread, changes) in by_thread {
+            // A thread that ended took its flows along.
+            let _ = self.run(thread, move |worker| {
+                for (record, change) in changes {
+                    change_on(&mut worker.pipeline, &record, change);
+                }
+            });
+        }
+    }
+
     /// Number of flows on all threads.
     pub fn flow_count(&self) -> usize {
         self.shared.index.len()
@@ -132,6 +174,34 @@ impl Datapath {
     }
 }
 
+/// Tells those who follow the datapath closely of a change.
+fn log_change(name: &str, kind: DatapathType, (flow, change): &(Arc<FlowRecord>, FlowChange)) {
+    let (kind, key) = (kind.name(), flow.key());
+    let text = |mask| FlowText { key, mask, verbose: true, names: None, vlan_limit: MAX_VLANS };
+    match change {
+        FlowChange::SetActions(actions) => debug!(
+            target: "dpif", limited = true,
+            "{kind}@{name}: put[modify] {} {}, actions:{}",
+            flow.ufid(), text(Some(flow.mask())), ActionsText { actions, names: None }
+        ),
+        FlowChange::Remove => debug!(
+            target: "dpif", limited = true,
+            "{kind}@{name}: flow_del {} {}, {}", flow.ufid(), text(None), flow.statistics()
+        ),
+    }
+}
+
+fn change_on(pipeline: &mut Pipeline, record: &Arc<FlowRecord>, change: FlowChange) {
+    let is_own = pipeline.record(record.ufid()).is_some_and(|own| Arc::ptr_eq(&own, record));
+    let number = pipeline.lookup.find_with(record.key(), record.mask());
+    if let Some(number) = number.filter(|_| is_own) {
+        match change {
+            FlowChange::Remove => pipeline.remove(number),
+            FlowChange::SetActions(actions) => pipeline.set_actions(number, actions),
+        }
+    }
+}
+
 fn put_on(id: WorkerId, pipeline: &mut Pipeline, put: &FlowPut) -> Result<(), FlowError> {
     let known = match put.ufid {
         Some(ufid) => pipeline
@@ -142,6 +212,8 @@ fn put_on(id: WorkerId, pipeline: &mut Pipeline, put: &FlowPut) -> Result<(), Fl
     match known {
         None if put.mode == PutMode::Modify => Err(FlowError::NotFound),
         Some(_) if put.mode == PutMode::Create => Err(FlowError::Exists),
+        // Two flows that take the same packets cannot be told apart.
+        None if pipeline.lookup.find_with(&put.key, &put.mask).is_some() => Err(FlowError::Exists),
         None => {
             let ufid = put.ufid.unwrap_or_else(|| flow_id(&put.key, &put.mask));
             let actions = Arc::clone(&put.actions);

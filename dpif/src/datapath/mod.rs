@@ -6,33 +6,42 @@
 //! A datapath belongs to the thread that controls it. That thread polls the ports that no poll
 //! thread does, by calling [`Datapath::poll`].
 
+mod balance;
 mod flows;
 mod numbers;
+mod offload;
 mod reconfigure;
+mod senders;
 mod threads;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use netdev::clock;
-use netdev::packet::{FramePool, Packet, PageKind, PoolError};
+use netdev::packet::{FramePool, Packet, PoolError};
 use thiserror::Error;
 use tracing::info;
 
 use crate::action::Action;
 use crate::flow_table::WorkerId;
 use crate::meter::{MAX_BANDS, MAX_METERS, Meter, MeterConfig};
+use crate::offload::control::Offload;
 use crate::pmd::assign::{Algorithm, Core};
+use crate::pmd::metrics::IterationLog;
 use crate::pmd::pipeline::{FlowIndex, Shared};
 use crate::pmd::worker::Worker;
 use crate::pmd::{Ended, Knobs};
 use crate::upcall::UpcallHandler;
-pub use flows::{FlowError, FlowPut, PutMode};
+use balance::Balance;
+pub use balance::BalanceSettings;
+pub use flows::{FlowChange, FlowError, FlowPut, PutMode, key_ufid};
 use numbers::PortNumbers;
 pub use numbers::{DatapathError, DatapathType, PortNumber};
 pub use reconfigure::ReconfigureError;
 use reconfigure::{PlacementInput, PortState};
+pub use senders::TxSteering;
 use threads::{MainThread, PollThread};
 pub use threads::{QueueStatus, ThreadStatus};
 
@@ -49,6 +58,8 @@ pub struct Topology {
 /// What a datapath is made of.
 #[derive(Clone)]
 pub struct Config {
+    /// Its name.
+    pub name: String,
     /// Its type.
     pub kind: DatapathType,
     /// The cores that poll threads may run on.
@@ -75,6 +86,8 @@ pub struct PmdSettings {
     pub max_sleep: u32,
     /// The same for some cores.
     pub core_sleeps: BTreeMap<u32, u32>,
+    /// When queues are dealt out anew because of the load.
+    pub balance: BalanceSettings,
 }
 
 impl Default for PmdSettings {
@@ -85,6 +98,7 @@ impl Default for PmdSettings {
             isolate: true,
             max_sleep: 0,
             core_sleeps: BTreeMap::new(),
+            balance: BalanceSettings::default(),
         }
     }
 }
@@ -103,11 +117,13 @@ pub struct PortSettings {
     pub affinity: BTreeMap<usize, u32>,
     /// Whether its packets may enter the exact-match cache (`emc-enable`).
     pub exact_cache: bool,
+    /// How packets are spread over its transmit queues (`tx-steering`).
+    pub tx_steering: TxSteering,
 }
 
 impl Default for PortSettings {
     fn default() -> Self {
-        Self { affinity: BTreeMap::new(), exact_cache: true }
+        Self { affinity: BTreeMap::new(), exact_cache: true, tx_steering: TxSteering::default() }
     }
 }
 
@@ -128,6 +144,9 @@ pub enum MeterError {
         /// Number of bands.
         bands: usize,
     },
+    /// All numbers are taken.
+    #[error("all {MAX_METERS} meters are in use")]
+    Full,
 }
 
 /// See the [module](self).
@@ -147,16 +166,21 @@ pub struct Datapath {
     logged_sleep: Option<u32>,
     /// From what the queues were last placed.
     placed: Option<PlacementInput>,
+    balance: Balance,
     knobs: Knobs,
+    iteration_log: IterationLog,
     meters: BTreeMap<u32, Arc<Meter>>,
+    offload: Offload,
+    /// All meters below this are in use.
+    first_free_meter: u32,
 }
 
 impl Datapath {
     /// A datapath without ports and poll threads.
     pub fn new(config: Config) -> Self {
-        let Config { kind, topology, frames, handler, seed } = config;
+        let Config { name, kind, topology, frames, handler, seed } = config;
         let index = Arc::new(FlowIndex::new());
-        let shared = Shared { name: kind.datapath_name(), handler, index, seed };
+        let shared = Shared { name: name.into(), handler, index, seed };
         Self {
             kind,
             topology,
@@ -171,9 +195,23 @@ impl Datapath {
             settings: PmdSettings::default(),
             logged_sleep: None,
             placed: None,
+            balance: Balance::default(),
             knobs: Knobs::default(),
+            iteration_log: IterationLog::default(),
             meters: BTreeMap::new(),
+            offload: Offload::default(),
+            first_free_meter: 0,
         }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Type and name, as tools write them: `netdev@ovs-netdev`.
+    pub fn title(&self) -> String {
+        format!("{}@{}", self.kind.name(), self.name())
     }
 
     /// Its type.
@@ -195,6 +233,14 @@ impl Datapath {
         self.numbers.add_port(name)
     }
 
+    /// Does the same with a number of the caller's choice.
+    ///
+    /// # Errors
+    /// When the name or the number is taken.
+    pub fn add_port_at(&mut self, name: &str, number: PortNumber) -> Result<(), DatapathError> {
+        self.numbers.add_port_at(name, number)
+    }
+
     /// Number of the port `name`.
     pub fn port_number(&self, name: &str) -> Option<PortNumber> {
         self.numbers.port_number(name)
@@ -209,16 +255,18 @@ impl Datapath {
             return Ok(Arc::clone(pool));
         }
         let pool = FramePool::new(self.frames)?;
-        let pages = match pool.pages() {
-            PageKind::Huge => "huge",
-            PageKind::Ordinary => "ordinary",
-        };
+        let pages = pool.pages().name();
         info!(
             target: "dpif_netdev",
             "{} frames for packets of numa node {numa} lie in {pages} pages", self.frames
         );
         self.pools.insert(numa, Arc::clone(&pool));
         Ok(pool)
+    }
+
+    /// The pools in use, by NUMA node.
+    pub fn pools(&self) -> impl Iterator<Item = (u32, &FramePool)> {
+        self.pools.iter().map(|(&numa, pool)| (numa, &**pool))
     }
 
     /// Receives and processes what waits at the ports that no poll thread polls, once round.
@@ -240,9 +288,28 @@ impl Datapath {
     /// Gives all threads these settings.
     pub fn set_knobs(&mut self, knobs: Knobs) {
         if knobs != self.knobs {
+            log_knobs(&self.knobs, &knobs);
             self.knobs = knobs;
             self.run_everywhere(move |worker| worker.set_knobs(knobs));
         }
+    }
+
+    /// Makes a meter under the lowest number that is free, and returns that.
+    ///
+    /// # Errors
+    /// When the number of bands is out of range or no number is free.
+    pub fn add_meter(&mut self, config: MeterConfig) -> Result<u32, MeterError> {
+        let mut free = (self.first_free_meter..MAX_METERS).filter(|n| !self.meters.contains_key(n));
+        let number = free.next().ok_or(MeterError::Full)?;
+        self.set_meter(number, config)?;
+        self.first_free_meter = number + 1;
+        Ok(number)
+    }
+
+    /// Changes how suspicious rounds of poll threads are logged.
+    pub fn set_iteration_log(&mut self, log: IterationLog) {
+        self.iteration_log = log;
+        self.run_everywhere(move |worker| worker.set_iteration_log(log));
     }
 
     /// Makes a meter, or replaces the one that has the number.
@@ -267,6 +334,7 @@ impl Datapath {
     /// Removes a meter and returns it, for a last look at its counters.
     pub fn remove_meter(&mut self, number: u32) -> Option<Arc<Meter>> {
         let meter = self.meters.remove(&number)?;
+        self.first_free_meter = self.first_free_meter.min(number);
         self.run_everywhere(move |worker| {
             worker.pipeline.meters.remove(&number);
         });
@@ -306,6 +374,38 @@ impl Datapath {
     fn worker_ids(&self) -> Vec<WorkerId> {
         let cores = self.threads.keys().map(|core| WorkerId::Core(core.core));
         cores.chain([WorkerId::Main]).collect()
+    }
+}
+
+/// A probability of one in so many, as the log tells it.
+struct Probability(u32);
+
+impl fmt::Display for Probability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("zero"),
+            one_in => write!(f, "1/{one_in} (~{:.2}%)", 100.0 / f64::from(one_in)),
+        }
+    }
+}
+
+/// Tells the log what changes.
+fn log_knobs(old: &Knobs, new: &Knobs) {
+    if new.flush_interval != old.flush_interval {
+        let interval = new.flush_interval.as_micros();
+        info!(target: "dpif_netdev", "Flushing interval for tx queues set to {interval} us");
+    }
+    if new.exact_one_in != old.exact_one_in {
+        let probability = Probability(new.exact_one_in);
+        info!(target: "dpif_netdev", "EMC insertion probability changed to {probability}");
+    }
+    if new.signature_cache != old.signature_cache {
+        let state = if new.signature_cache { "enabled" } else { "disabled" };
+        info!(target: "dpif_netdev", "SMC cache is {state}");
+    }
+    if new.metrics != old.metrics {
+        let state = if new.metrics { "enabled" } else { "disabled" };
+        info!(target: "dpif_netdev", "PMD performance metrics collection {state}");
     }
 }
 

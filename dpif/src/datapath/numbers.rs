@@ -70,6 +70,16 @@ pub enum DatapathError {
         /// Number of the port that has it.
         number: PortNumber,
     },
+    /// Another port of the datapath has this number.
+    #[error("number {number} for port {name} belongs to port {owner}")]
+    NumberTaken {
+        /// Name of the port that wanted it.
+        name: String,
+        /// The number.
+        number: PortNumber,
+        /// Name of the port that has it.
+        owner: String,
+    },
     /// All numbers are in use.
     #[error("no port number is left for {name}: the datapath has {max} ports", max = PortNumber::MAX)]
     Full {
@@ -110,9 +120,29 @@ impl PortNumbers {
             .filter(|number| !self.ports.contains_key(number))
             .or_else(|| self.take_lowest_free())
             .ok_or_else(|| DatapathError::Full { name: name.to_owned() })?;
-        self.ports.insert(number, name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
+        self.add_port_at(name, number)?;
         Ok(number)
+    }
+
+    /// Gives the port `name` the number `number`.
+    ///
+    /// # Errors
+    /// When the name or the number is taken.
+    pub(super) fn add_port_at(
+        &mut self,
+        name: &str,
+        number: PortNumber,
+    ) -> Result<(), DatapathError> {
+        let name = name.to_owned();
+        if let Some(&number) = self.numbers.get(&name) {
+            return Err(DatapathError::NameTaken { name, number });
+        }
+        if let Some(owner) = self.ports.get(&number).cloned() {
+            return Err(DatapathError::NumberTaken { name, number, owner });
+        }
+        self.ports.insert(number, name.clone());
+        self.numbers.insert(name, number);
+        Ok(())
     }
 
     /// Takes the port `name` off; false if there is none.
@@ -121,13 +151,19 @@ impl PortNumbers {
             return false;
         };
         self.ports.remove(&number);
-        self.lowest_free = self.lowest_free.min(number.0);
+        // The local number is only given on request.
+        self.lowest_free = self.lowest_free.min(number.0.max(1));
         true
     }
 
     /// Number of the port `name`.
     pub(super) fn port_number(&self, name: &str) -> Option<PortNumber> {
         self.numbers.get(name).copied()
+    }
+
+    /// Name of the port `number`.
+    pub(super) fn name(&self, number: PortNumber) -> Option<&str> {
+        self.ports.get(&number).map(String::as_str)
     }
 
     fn take_lowest_free(&mut self) -> Option<PortNumber> {
@@ -184,5 +220,25 @@ mod tests {
             datapath.add_port("d"),
             Err(DatapathError::NameTaken { name: "d".to_owned(), number: PortNumber(2) })
         );
+    }
+
+    #[test]
+    fn a_number_can_be_chosen() {
+        let mut datapath = PortNumbers::new(DatapathType::Netdev);
+        assert_eq!(datapath.add_port_at("local", PortNumber::LOCAL), Ok(()));
+        assert_eq!(datapath.add_port_at("a", PortNumber(1)), Ok(()));
+        assert_eq!(
+            datapath.add_port_at("b", PortNumber(1)),
+            Err(DatapathError::NumberTaken {
+                name: "b".to_owned(),
+                number: PortNumber(1),
+                owner: "a".to_owned()
+            })
+        );
+        assert_eq!(
+            datapath.add_port_at("a", PortNumber(2)),
+            Err(DatapathError::NameTaken { name: "a".to_owned(), number: PortNumber(1) })
+        );
+        assert_eq!(datapath.add_port("b"), Ok(PortNumber(2)));
     }
 }

@@ -12,9 +12,11 @@ use netdev::port::{Port, PortError};
 use thiserror::Error;
 use tracing::{info, warn};
 
+use super::senders::Senders;
 use super::threads::PollThread;
-use super::{Datapath, PmdSettings, PortNumber, PortSettings};
+use super::{Datapath, PmdSettings, PortNumber, PortSettings, Probability};
 use crate::flow_table::WorkerId;
+use crate::offload::{QueueDrain, Reason};
 use crate::pmd::assign::{Algorithm, Core, Queue, assign};
 use crate::pmd::mailbox::Mailbox;
 use crate::pmd::pipeline::Pipeline;
@@ -29,8 +31,7 @@ pub(super) struct PortState {
     needs_pmd: bool,
     exact_cache: bool,
     pub(super) queues: Vec<QueueState>,
-    /// Threads that can send to it.
-    senders: BTreeSet<WorkerId>,
+    pub(super) senders: Senders,
 }
 
 impl PortState {
@@ -53,6 +54,8 @@ pub(super) struct PlacementInput {
 pub(super) struct QueueState {
     pub(super) owner: Option<WorkerId>,
     pub(super) load: Arc<Load>,
+    /// Tells when nothing is left that hardware has marked before.
+    pub(super) drain: Arc<QueueDrain>,
     /// The queue itself, while no thread has it.
     idle: Option<Receive>,
 }
@@ -79,11 +82,39 @@ pub enum ReconfigureError {
 impl Datapath {
     /// Changes how queues and poll threads come together, at the next reconfiguration.
     pub fn set_pmd_settings(&mut self, settings: PmdSettings) {
+        if settings.algorithm != self.settings.algorithm {
+            info!(
+                target: "dpif_netdev",
+                "Rxq to PMD assignment mode changed to: '{}'.", settings.algorithm.name()
+            );
+        }
+        if settings.isolate != self.settings.isolate {
+            let does = if settings.isolate { "isolates" } else { "does not isolate" };
+            info!(target: "dpif_netdev", "pmd-rxq-affinity {does} PMD core");
+        }
+        self.balance.log(settings.balance);
         self.settings = settings;
     }
 
     /// Changes the settings of a port, at the next reconfiguration.
     pub fn set_port_settings(&mut self, number: PortNumber, settings: PortSettings) {
+        let old = self.port_settings.get(&number).cloned().unwrap_or_default();
+        let name = self.numbers.name(number).unwrap_or_default();
+        if old.exact_cache != settings.exact_cache {
+            let probability = Probability(self.knobs.exact_one_in);
+            let (state, note) = match settings.exact_cache {
+                true => ("enabled", format!(" Current insertion probability is {probability}.")),
+                false => ("disabled", String::new()),
+            };
+            info!(target: "dpif_netdev", "{name}: EMC has been {state}.{note}");
+        }
+        if old.tx_steering != settings.tx_steering {
+            let mode = settings.tx_steering.name();
+            info!(
+                target: "dpif_netdev",
+                "{name}: Tx packet steering mode has been set to '{mode}'."
+            );
+        }
         self.port_settings.insert(number, settings);
     }
 
@@ -122,6 +153,7 @@ impl Datapath {
                 errors.push((*number, error.into()));
             }
         }
+        self.open_offload(ports);
         self.move_queues();
         errors
     }
@@ -137,9 +169,10 @@ impl Datapath {
             state.name == port.name()
                 && state.queues.len() == port.rx_queues()
                 && state.needs_pmd == port.needs_pmd()
-                && state.exact_cache == settings.exact_cache
+                && state.numa == port.numa_node().unwrap_or(0)
         });
         if is_same {
+            self.enable_exact_cache(number, settings.exact_cache);
             return Ok(());
         }
         self.close_port(number);
@@ -150,7 +183,8 @@ impl Datapath {
             let rx = port.open_rx(queue, &pool)?;
             let receive =
                 Receive::new(number, queue, rx, settings.exact_cache, Arc::clone(&load), &pool);
-            Ok(QueueState { owner: None, load, idle: Some(receive) })
+            let drain = Arc::clone(&receive.watch.drain);
+            Ok(QueueState { owner: None, load, drain, idle: Some(receive) })
         });
         let queues = queues.collect::<Result<_, PortError>>()?;
         let state = PortState {
@@ -159,14 +193,36 @@ impl Datapath {
             needs_pmd: port.needs_pmd(),
             exact_cache: settings.exact_cache,
             queues,
-            senders: BTreeSet::new(),
+            senders: Senders::default(),
         };
         self.ports.insert(number, state);
         Ok(())
     }
 
+    /// Lets packets of a port enter the exact-match cache, or not.
+    fn enable_exact_cache(&mut self, number: PortNumber, is_enabled: bool) {
+        let Some(state) = self.ports.get_mut(&number) else { return };
+        if std::mem::replace(&mut state.exact_cache, is_enabled) == is_enabled {
+            return;
+        }
+        let mut owners = BTreeSet::new();
+        for queue in &mut state.queues {
+            owners.extend(queue.owner);
+            if let Some(idle) = &mut queue.idle {
+                idle.exact_enabled = is_enabled;
+            }
+        }
+        for owner in owners {
+            let _ = self.run(owner, move |worker| {
+                let queues = worker.queues.iter_mut().filter(|queue| queue.port == number);
+                queues.for_each(|queue| queue.exact_enabled = is_enabled);
+            });
+        }
+    }
+
     /// Closes all queues of a port.
     fn close_port(&mut self, number: PortNumber) {
+        self.close_offload(number, Reason::NoHardware);
         let Some(state) = self.ports.remove(&number) else { return };
         for (queue, state) in state.queues.iter().enumerate() {
             if let Some(owner) = state.owner {
@@ -174,8 +230,11 @@ impl Datapath {
                 let _ = self.run(owner, move |worker| worker.take_queue(number, queue));
             }
         }
-        for sender in state.senders {
-            let _ = self.run(sender, move |worker| worker.pipeline.transmit.remove(number));
+        for sender in state.senders.threads {
+            let _ = self.run(sender, move |worker| {
+                worker.pipeline.flush(true);
+                worker.pipeline.transmit.remove(number);
+            });
         }
     }
 
@@ -251,7 +310,10 @@ impl Datapath {
         let mut pipeline = Pipeline::new(id, self.shared.clone(), Arc::clone(&statistics));
         let meters = self.meters.iter().map(|(&number, meter)| (number, Arc::clone(meter)));
         pipeline.meters.extend(meters);
+        self.prepare_offload(&mut pipeline);
+        let inbox = Arc::clone(pipeline.offload.inbox());
         let mut worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&load));
+        worker.set_iteration_log(self.iteration_log);
         worker.set_knobs(self.knobs);
         let mailbox = Arc::new(Mailbox::new().map_err(std::io::Error::from)?);
         let used: BTreeSet<usize> = self.threads.values().map(|thread| thread.tx_queue).collect();
@@ -275,6 +337,7 @@ impl Datapath {
             is_isolated: false,
             max_sleep,
             tx_queue,
+            inbox,
             handle,
         })
     }
@@ -284,7 +347,7 @@ impl Datapath {
         let id = WorkerId::Core(core.core);
         self.take_queues(|_, _, owner| owner == id);
         for state in self.ports.values_mut() {
-            state.senders.remove(&id);
+            state.senders.threads.remove(&id);
         }
         let Some(thread) = self.threads.remove(&core) else { return };
         let _ = thread.mailbox.run(|worker| {
@@ -363,6 +426,7 @@ impl Datapath {
         }
         let owners = self.place_queues(&polled, &input);
         self.placed = Some(input);
+        self.balance.is_changed = true;
         self.take_queues(|number, queue, owner| owners.get(&(number, queue)) != Some(&owner));
         for ((number, queue), owner) in owners {
             let state = self.ports.get_mut(&number).and_then(|port| port.queues.get_mut(queue));
@@ -378,7 +442,7 @@ impl Datapath {
     }
 
     /// The queues that need poll threads.
-    fn polled_queues(&self) -> Vec<Queue> {
+    pub(super) fn polled_queues(&self) -> Vec<Queue> {
         let ports = self.ports.iter().filter(|(_, state)| state.needs_pmd);
         let queues = ports.flat_map(|(&port, state)| {
             let settings = self.port_settings.get(&port);
@@ -419,27 +483,6 @@ impl Datapath {
             (0..state.queues.len()).map(move |queue| ((port, queue), WorkerId::Main))
         });
         polled.chain(others).collect()
-    }
-
-    /// Lets every thread send to a port.
-    fn open_senders(&mut self, number: PortNumber, port: &mut dyn Port) -> Result<(), PortError> {
-        let threads =
-            self.threads.iter().map(|(core, thread)| (WorkerId::Core(core.core), thread.tx_queue));
-        let senders: Vec<_> = threads.chain([(WorkerId::Main, 0)]).collect();
-        for (id, tx_queue) in senders {
-            let Some(state) = self.ports.get(&number) else { return Ok(()) };
-            if state.senders.contains(&id) {
-                continue;
-            }
-            let queue = port.open_tx(tx_queue)?;
-            let added = self.run(id, move |worker| worker.pipeline.transmit.add(number, queue));
-            if let Some(state) = self.ports.get_mut(&number)
-                && added.is_ok()
-            {
-                state.senders.insert(id);
-            }
-        }
-        Ok(())
     }
 }
 

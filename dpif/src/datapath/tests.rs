@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread::yield_now;
 use std::time::Duration;
@@ -8,9 +9,12 @@ use netdev::registry::{DummyMode, Registry};
 use proptest::prelude::*;
 
 use super::*;
-use crate::flow::{Field, FlowKey, FlowMask, Ufid};
+use crate::flow::{Field, FlowKey, FlowMask, PacketKey, Ufid, extract, five_tuple_hash};
 use crate::pmd::statistics::Snapshot;
 use crate::testing::{MemoryPort, TestHandler, udp};
+
+mod any_packet;
+mod caches;
 
 /// Ports 1, 2 and 3, and a datapath that knows them.
 struct Setup {
@@ -47,6 +51,7 @@ impl Setup {
         let handler = TestHandler::new(answer);
         let cores = (0..4).map(|core| Core { numa: 0, core }).collect();
         let datapath = Datapath::new(Config {
+            name: "ovs-dummy".to_owned(),
             kind: DatapathType::Dummy,
             topology: Topology { cores, is_real: false },
             frames: 1024,
@@ -138,7 +143,7 @@ fn one_upcall_and_the_rest_hits() {
     assert_eq!((statistics.packets, statistics.bytes), (99, 99 * 46));
     assert!(statistics.used.is_some());
     setup.assert_no_frame_is_held();
-    setup.datapath.clear_statistics();
+    setup.datapath.clear_statistics(None);
     assert_eq!(setup.counters(WorkerId::Main), Snapshot::default());
 }
 
@@ -152,50 +157,6 @@ fn a_port_without_bridge_loses_its_packets() {
     assert_eq!(setup.counters(WorkerId::Main), expected);
     assert_eq!(setup.datapath.flow_count(), 0);
     setup.assert_no_frame_is_held();
-}
-
-/// Two subtables, so that the caches are used, and neither of them simple.
-fn cached(knobs: Knobs) -> Snapshot {
-    let mut setup = Setup::new(false, 1, by_address);
-    setup.datapath.set_knobs(knobs);
-    for (frame, length) in [(0, 1), (7, 1), (7, 10)] {
-        for _ in 0..length {
-            setup.ports[0].arrive(0, numbered(frame + 1).pop().unwrap());
-            setup.settle();
-        }
-    }
-    let counters = setup.counters(WorkerId::Main);
-    assert_eq!((counters.received, counters.passes(), counters.sent), (12, 12, 12));
-    setup.assert_no_frame_is_held();
-    Snapshot { received: 0, sent: 0, sent_batches: 0, ..counters }
-}
-
-#[test]
-fn hits_are_counted_by_the_cache_that_operators_know() {
-    let expected = Snapshot { upcalls: 1, exact_hits: 11, ..Snapshot::default() };
-    assert_eq!(cached(Knobs { exact_one_in: 1, ..Knobs::default() }), expected);
-    let signature = Knobs { exact_one_in: 0, signature_cache: true, ..Knobs::default() };
-    let expected = Snapshot { upcalls: 1, signature_hits: 11, ..Snapshot::default() };
-    assert_eq!(cached(signature), expected);
-    let none = Knobs { exact_one_in: 0, ..Knobs::default() };
-    let expected =
-        Snapshot { upcalls: 1, megaflow_hits: 11, subtables_visited: 11, ..Snapshot::default() };
-    assert_eq!(cached(none), expected);
-}
-
-#[test]
-fn the_exact_cache_can_be_off_for_a_port() {
-    let mut setup = Setup::new(false, 1, by_address);
-    setup.datapath.set_knobs(Knobs { exact_one_in: 1, ..Knobs::default() });
-    let settings = PortSettings { exact_cache: false, ..PortSettings::default() };
-    setup.datapath.set_port_settings(PortNumber(1), settings);
-    setup.reconfigure();
-    for _ in 0..3 {
-        setup.ports[0].arrive(0, numbered(1).pop().unwrap());
-        setup.settle();
-    }
-    let counters = setup.counters(WorkerId::Main);
-    assert_eq!((counters.upcalls, counters.megaflow_hits, counters.exact_hits), (1, 2, 0));
 }
 
 #[test]
@@ -241,13 +202,51 @@ fn poll_threads_keep_the_order_of_flows_while_queues_move() {
 }
 
 #[test]
+fn ports_come_and_go_while_others_forward() {
+    for cores in [vec![0], vec![0, 1]] {
+        let mut setup = Setup::new(true, 1, forward);
+        let settings = PmdSettings { cores: Some(cores), ..PmdSettings::default() };
+        setup.datapath.set_pmd_settings(settings);
+        setup.reconfigure();
+        let frames = numbered(20_000);
+        let source = Arc::clone(&setup.ports[0].received[0]);
+        std::thread::scope(|scope| {
+            let feeder = scope.spawn(|| {
+                for (number, frame) in frames.iter().enumerate() {
+                    source.lock().unwrap().push_back(frame.clone());
+                    if number % 100 == 0 {
+                        yield_now();
+                    }
+                }
+            });
+            while !feeder.is_finished() {
+                assert!(setup.datapath.remove_port("p3"));
+                assert_eq!(setup.datapath.add_port("p3"), Ok(PortNumber(3)));
+                setup.reconfigure();
+            }
+        });
+        setup.wait();
+        assert!(setup.ports[1].take_sent() == frames);
+        let statistics = setup.datapath.thread_status();
+        let received: u64 = statistics.iter().map(|status| status.counters.received).sum();
+        assert_eq!(received, 20_000);
+        for name in ["p1", "p2", "p3"] {
+            assert!(setup.datapath.remove_port(name));
+        }
+        setup.assert_no_frame_is_held();
+    }
+}
+
+#[test]
 fn pinned_queues_are_polled_by_their_core() {
     let mut setup = Setup::new(true, 2, by_address);
     setup
         .datapath
         .set_pmd_settings(PmdSettings { cores: Some(vec![1, 3]), ..PmdSettings::default() });
     let affinity = BTreeMap::from([(0, 3), (1, 3)]);
-    setup.datapath.set_port_settings(PortNumber(2), PortSettings { affinity, exact_cache: true });
+    setup
+        .datapath
+        .set_port_settings(PortNumber(2), PortSettings { affinity, ..PortSettings::default() });
     setup.reconfigure();
     let status = setup.datapath.thread_status();
     let of = |status: &ThreadStatus| {
@@ -456,7 +455,7 @@ fn counts(port: &dyn Port) -> (Option<u64>, Option<u64>) {
 /// one by a poll thread.
 #[test]
 fn dummy_ports_carry_packets() {
-    let registry = Registry::new(DummyMode::Enabled);
+    let registry = Registry::new(DummyMode::Enabled, Path::new("/run"));
     let mut ports = [("p1", "dummy"), ("p2", "dummy-pmd")].map(|(name, port_type)| {
         let mut port = registry.open(name, port_type).unwrap();
         port.set_admin_up(true).unwrap();
@@ -467,6 +466,7 @@ fn dummy_ports_carry_packets() {
         Some((mask(&[Field::InPort]), vec![Action::Output(other)]))
     };
     let mut datapath = Datapath::new(Config {
+        name: "ovs-dummy".to_owned(),
         kind: DatapathType::Dummy,
         topology: Topology { cores: vec![Core { numa: 0, core: 0 }], is_real: false },
         frames: 256,
@@ -494,6 +494,64 @@ fn dummy_ports_carry_packets() {
     }
     let counts = datapath.pool(0).unwrap().counts();
     assert_eq!(counts.held, 0);
+}
+
+/// With `tx-steering=thread` all packets of a thread leave by one queue, with `hash` each by the
+/// queue that its addresses and ports say.
+#[test]
+fn transmit_queues_are_chosen_by_thread_or_hash() {
+    let registry = Registry::new(DummyMode::Enabled, Path::new("/run"));
+    let mut ports = ["p1", "p2"].map(|name| registry.open(name, "dummy-pmd").unwrap());
+    let queues = BTreeMap::from([("n_txq".to_owned(), "2".to_owned())]);
+    ports[1].set_options(&queues).unwrap();
+    let mut datapath = Datapath::new(Config {
+        name: "ovs-dummy".to_owned(),
+        kind: DatapathType::Dummy,
+        topology: Topology { cores: vec![Core { numa: 0, core: 0 }], is_real: false },
+        frames: 256,
+        handler: TestHandler::new(forward),
+        seed: 1,
+    });
+    for name in ["p1", "p2"] {
+        datapath.add_port(name).unwrap();
+    }
+    let frames: Vec<_> = (0..128).map(|port| udp(1, 2, [1000, port], b"data")).collect();
+    let mut sent_by_queue = |steering| {
+        let settings = PortSettings { tx_steering: steering, ..PortSettings::default() };
+        datapath.set_port_settings(PortNumber(2), settings);
+        let [one, two] = &mut ports;
+        let before = two.statistics().unwrap().custom;
+        let mut numbered_ports = [(PortNumber(1), &mut **one), (PortNumber(2), &mut **two)];
+        assert_eq!(datapath.reconfigure(&mut numbered_ports), []);
+        let dummy = registry.dummies().get("p1").unwrap();
+        for frame in &frames {
+            let received = one.statistics().unwrap().rx_packets.map(|count| count + 1);
+            dummy.inject(0, frame.clone());
+            while one.statistics().unwrap().rx_packets < received {
+                yield_now();
+            }
+        }
+        datapath.run_everywhere(|_| ());
+        let after = two.statistics().unwrap().custom;
+        ["tx_q0_packets", "tx_q1_packets"].map(|name| {
+            let count = |counters: &[(String, u64)]| {
+                counters.iter().find(|(key, _)| key == name).unwrap().1
+            };
+            count(&after) - count(&before)
+        })
+    };
+    let hashed = frames.iter().fold([0, 0], |[even, odd], frame| {
+        let pool = FramePool::new(2).unwrap();
+        let mut key = PacketKey::default();
+        extract(&mut pool.packet_with(frame).unwrap().view_mut(), None, 1, &mut key);
+        let bit = u64::from(five_tuple_hash(key.key(), 1) & 1);
+        [even + 1 - bit, odd + bit]
+    });
+    assert!(hashed.iter().all(|&count| count > 30), "{hashed:?}");
+    // The only poll thread has the second queue, the controlling thread the first.
+    assert_eq!(sent_by_queue(TxSteering::Thread), [0, 128]);
+    assert_eq!(sent_by_queue(TxSteering::Hash), hashed);
+    assert_eq!(sent_by_queue(TxSteering::Thread), [0, 128]);
 }
 
 proptest! {

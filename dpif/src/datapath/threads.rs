@@ -10,8 +10,10 @@ use netdev::packet::Packet;
 use super::{Datapath, PortNumber};
 use crate::action::Action;
 use crate::flow_table::WorkerId;
+use crate::offload::stage::Inbox;
 use crate::pmd::assign::Core;
 use crate::pmd::mailbox::Mailbox;
+use crate::pmd::metrics::Metrics;
 use crate::pmd::pipeline::{Pipeline, Shared};
 use crate::pmd::statistics::{Load, Snapshot, Statistics, ThreadLoad};
 use crate::pmd::worker::Worker;
@@ -33,6 +35,8 @@ pub(super) struct PollThread {
     pub(super) max_sleep: u32,
     /// Transmit queue of each port that it uses.
     pub(super) tx_queue: usize,
+    /// Where it hears of marks.
+    pub(super) inbox: Arc<Inbox>,
     pub(super) handle: JoinHandle<()>,
 }
 
@@ -146,9 +150,27 @@ impl Datapath {
         queues.collect()
     }
 
-    /// Lets the statistics of all threads start from 0.
-    pub fn clear_statistics(&self) {
-        self.main.statistics.clear();
-        self.threads.values().for_each(|thread| thread.statistics.clear());
+    /// What is known of the rounds of a poll thread, if that is wanted.
+    pub fn metrics(&self, core: u32) -> Option<Box<Metrics>> {
+        let mut threads = self.threads.iter();
+        let (_, thread) = threads.find(|(own, _)| own.core == core)?;
+        thread.mailbox.run(|worker| worker.pipeline.metrics.clone()).ok()?
+    }
+
+    /// Lets the statistics of one poll thread start from 0, or those of all threads.
+    pub fn clear_statistics(&self, core: Option<u32>) {
+        if core.is_none() {
+            self.main.statistics.clear();
+        }
+        let meant = self.threads.iter().filter(|(own, _)| core.is_none_or(|core| own.core == core));
+        for (_, thread) in meant {
+            thread.statistics.clear();
+            // A thread that has ended has nothing left to clear.
+            let _ = thread.mailbox.run(|worker| {
+                if let Some(metrics) = &mut worker.pipeline.metrics {
+                    metrics.clear();
+                }
+            });
+        }
     }
 }

@@ -10,12 +10,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use netdev::packet::{Batch, Packet};
+use netdev::transmit;
 use tracing::warn;
 
 use crate::action::{Action, HashAlgorithm, Userspace};
 use crate::datapath::PortNumber;
 use crate::drop::{DropReason, Drops};
-use crate::flow::{FlowKey, PacketKey, extract, five_tuple_hash};
+use crate::flow::path_hash::symmetric_l3l4;
+use crate::flow::{PacketKey, extract, five_tuple_hash};
 use crate::pmd::statistics::Counters;
 use crate::pmd::transmit::Transmit;
 use crate::upcall::UpcallHandler;
@@ -130,7 +132,10 @@ impl Executor<'_> {
             Action::Clone(actions) => self.run_list(current, actions),
             Action::CheckPacketLength { length, greater, less_equal } => {
                 let limit = current.limit.unwrap_or(usize::MAX);
-                let is_greater = current.packet.view().len().min(limit) > usize::from(*length);
+                let packet = current.packet.view();
+                // A packet that is to be cut up counts by what it becomes.
+                let frame = transmit::longest_frame(packet).unwrap_or(packet.len());
+                let is_greater = frame.min(limit) > usize::from(*length);
                 self.run_list(current, if is_greater { greater } else { less_equal });
             }
             Action::LoadBalancedOutput(_) | Action::TunnelPush(_) | Action::TunnelPop(_) => {
@@ -226,19 +231,18 @@ impl Executor<'_> {
     fn hash(&mut self, packet: &mut Packet, algorithm: HashAlgorithm, basis: u32) {
         let known = packet.view().descriptor().rss_hash();
         let hash = match (algorithm, known) {
-            (HashAlgorithm::L4, Some(hash)) => hash,
+            (HashAlgorithm::L4, Some(hash)) => mix(hash, basis),
             (algorithm, _) => {
                 extract(&mut packet.view_mut(), None, self.vlan_limit, self.scratch);
+                let key = self.scratch.key();
                 match algorithm {
-                    HashAlgorithm::L4 => five_tuple_hash(self.scratch.key(), self.seed),
-                    HashAlgorithm::SymmetricL4 => {
-                        five_tuple_hash(&symmetric(self.scratch.key()), self.seed)
-                    }
+                    HashAlgorithm::L4 => mix(five_tuple_hash(key, self.seed), basis),
+                    HashAlgorithm::SymmetricL4 => symmetric_l3l4(key, basis, false),
                 }
             }
         };
         // 0 would say that no hash was computed.
-        packet.view_mut().descriptor_mut().dp_hash = mix(hash, basis).max(1);
+        packet.view_mut().descriptor_mut().dp_hash = hash.max(1);
     }
 }
 
@@ -269,19 +273,6 @@ fn mix(hash: u32, basis: u32) -> u32 {
     mixed = (mixed ^ mixed >> 16).wrapping_mul(0x85eb_ca6b);
     mixed = (mixed ^ mixed >> 13).wrapping_mul(0xc2b2_ae35);
     mixed ^ mixed >> 16
-}
-
-/// A key that is the same for both directions of a connection.
-fn symmetric(key: &FlowKey) -> FlowKey {
-    let mut both = key.clone();
-    both.ipv4_src.set(key.ipv4_src.get() ^ key.ipv4_dst.get());
-    both.ipv4_dst.set(0);
-    let pairs = both.ipv6_src.iter_mut().zip(&key.ipv6_dst);
-    pairs.for_each(|(source, destination)| *source ^= destination);
-    both.ipv6_dst = [0; 16];
-    both.tp_src.set(key.tp_src.get() ^ key.tp_dst.get());
-    both.tp_dst.set(0);
-    both
 }
 
 #[cfg(test)]

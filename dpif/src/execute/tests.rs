@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use netdev::packet::{Checksum, FramePool, Layer, VlanTag};
+use netdev::packet::{Checksum, FramePool, Layer, Segmentation, VlanTag};
 use netdev::wire::checksum::crc32c;
 use netdev::wire::ethernet::MacAddress;
 use proptest::prelude::*;
@@ -25,6 +25,7 @@ impl Setup {
     ) -> Self {
         let handler = TestHandler::new(answer);
         let mut datapath = Datapath::new(Config {
+            name: "ovs-dummy".to_owned(),
             kind: DatapathType::Dummy,
             topology: Topology { cores: vec![], is_real: false },
             frames: 64,
@@ -442,4 +443,29 @@ fn nesting_has_an_end() {
     *setup.handler.next.lock().unwrap() = vec![out(1), to_user(Userdata::None)];
     let [one, _] = setup.run_frame(&udp(1, 2, [3, 4], b""), &[to_user(Userdata::None)]);
     assert_eq!(one.len(), MAX_NESTING as usize - 1);
+}
+
+/// A large TCP packet that a device will cut up is not too big for what its segments fit.
+#[test]
+fn packets_to_be_cut_up_count_by_their_segments() {
+    let mut setup = Setup::new(nothing);
+    let transport = [&[0, 80, 0, 90][..], &[0; 8], &[0x50, 0x10], &[0; 6], &[7; 20_000]].concat();
+    let frame = ip(false, 6, transport, 16);
+    let check = |length| {
+        let (greater, less_equal) = (vec![out(1)], vec![out(2)]);
+        [Action::CheckPacketLength { length, greater, less_equal }]
+    };
+    for (segment_size, length, port) in
+        [(1448, 1514, 1), (1448, 1502, 1), (1448, 1501, 0), (0, 1514, 0), (1448, 20_054, 1)]
+    {
+        let mut packet = setup.pool.packet_with(&frame).unwrap();
+        let mut view = packet.view_mut();
+        let descriptor = view.descriptor_mut();
+        if segment_size > 0 {
+            descriptor.segmentation = Segmentation::TcpIpv4;
+            descriptor.segment_size = segment_size;
+        }
+        let sent = setup.run(packet, &check(length));
+        assert_eq!((sent[port].len(), sent[1 - port].len()), (1, 0), "{segment_size} {length}");
+    }
 }

@@ -53,6 +53,19 @@ pub enum ComposeError {
 pub fn compose(key: &FlowKey, length: Option<usize>) -> Result<Vec<u8>, ComposeError> {
     let payload = if length.is_some() { 0 } else { DEFAULT_PAYLOAD };
     let payload: Vec<u8> = (0..).take(payload).collect();
+    compose_around(key, &payload, length)
+}
+
+/// The same with this payload, where the protocol has any.
+pub fn compose_with(key: &FlowKey, payload: &[u8]) -> Result<Vec<u8>, ComposeError> {
+    compose_around(key, payload, None)
+}
+
+fn compose_around(
+    key: &FlowKey,
+    payload: &[u8],
+    length: Option<usize>,
+) -> Result<Vec<u8>, ComposeError> {
     if key.eth_type.get() == ETH_TYPE_NONE {
         return untyped(key, length);
     }
@@ -61,11 +74,11 @@ pub fn compose(key: &FlowKey, length: Option<usize>) -> Result<Vec<u8>, ComposeE
     match key.eth_type.get() {
         ether_type::IPV4 => {
             frame.extend(ipv4(key).as_bytes());
-            frame.extend(transport(key, &payload));
+            frame.extend(transport(key, payload));
         }
         ether_type::IPV6 => {
             frame.extend(ipv6(key).as_bytes());
-            frame.extend(transport(key, &payload));
+            frame.extend(transport(key, payload));
         }
         ether_type::ARP | ether_type::RARP => frame.extend(arp(key).as_bytes()),
         ether_type::NSH => nsh(key, &mut frame),

@@ -14,6 +14,7 @@ mod key;
 mod mask;
 mod metadata;
 pub(crate) mod parse;
+pub mod path_hash;
 mod ports;
 pub(crate) mod scan;
 pub(crate) mod text;
@@ -24,7 +25,7 @@ mod ufid;
 mod tests;
 
 pub use attribute::Attribute;
-pub use compose::{ComposeError, compose};
+pub use compose::{ComposeError, compose, compose_with};
 pub use convert::{Fitness, FlowError};
 pub use extract::{PacketKey, extract, extract_bytes};
 pub use field::{Field, Prerequisite};

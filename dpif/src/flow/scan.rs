@@ -75,6 +75,7 @@ impl<'a> Scanner<'a> {
     /// A number of at most `bits` bits: hexadecimal with `0x`, octal with `0`, else decimal.
     pub(crate) fn number(&mut self, bits: u32) -> Option<u128> {
         let start = self.position;
+        self.take_while(|next| next.is_ascii_whitespace());
         let radix = if self.eat("0x") || self.eat("0X") {
             16
         } else if self.rest().starts_with('0') {

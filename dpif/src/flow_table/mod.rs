@@ -6,6 +6,7 @@
 
 mod masks;
 mod record;
+mod text;
 
 use std::sync::Arc;
 
@@ -133,6 +134,14 @@ impl FlowTable {
     pub(crate) fn hit(&self, number: u32) -> Option<(&Plan, &Arc<FlowRecord>)> {
         let entry = self.entry(number)?;
         Some((&entry.plan, entry.record.as_ref()?))
+    }
+
+    /// Asks for what to do with packets of a flow ahead of its use.
+    #[inline]
+    pub(crate) fn prefetch_plan(&self, number: u32) {
+        if let Some(entry) = self.entry(number) {
+            cpu::prefetch(&entry.mask);
+        }
     }
 
     /// Asks for the counters of a flow ahead of their use.

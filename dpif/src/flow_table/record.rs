@@ -1,11 +1,13 @@
 //! An installed flow as other threads see it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::action::Action;
 use crate::flow::{FlowKey, FlowMask, Ufid};
+use crate::offload::{OffloadState, SharedState};
 use crate::pmd::statistics::Counter;
 
 /// Which thread has a flow: the core of a poll thread, or the thread that controls the datapath.
@@ -35,6 +37,22 @@ pub struct FlowRecord {
     /// The key of the packet for which the flow was installed.
     key: FlowKey,
     actions: Mutex<Arc<[Action]>>,
+    hardware: Hardware,
+    /// Records have rising numbers in the order in which they were made.
+    serial: u64,
+}
+
+/// What hardware has to do with a flow.
+#[derive(Debug, Default)]
+struct Hardware {
+    state: SharedState,
+    /// The mark that leads to the flow on its thread, which alone uses it; 0 is none.
+    mark: AtomicU32,
+    // What software did not see. The offload worker of the flow alone adds to these.
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    /// As [`FlowRecord::used`].
+    used: AtomicU64,
 }
 
 /// What a flow has counted.
@@ -49,6 +67,9 @@ pub struct FlowStatistics {
     /// TCP flags that they had, or-ed together.
     pub tcp_flags: u16,
 }
+
+/// The number of the next record.
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 impl FlowRecord {
     pub(crate) fn new(
@@ -70,7 +91,39 @@ impl FlowRecord {
             mask,
             key,
             actions: Mutex::new(actions),
+            hardware: Hardware::default(),
+            serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// A number that tells which of two flows is older.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// How far it is in hardware.
+    pub fn offload_state(&self) -> OffloadState {
+        self.hardware.state.get()
+    }
+
+    pub(crate) fn offload(&self) -> &SharedState {
+        &self.hardware.state
+    }
+
+    /// The mark that leads to it on its thread. For that thread alone.
+    pub(crate) fn mark_on_thread(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.hardware.mark.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_mark_on_thread(&self, mark: NonZeroU32) {
+        self.hardware.mark.store(mark.get(), Ordering::Relaxed);
+    }
+
+    /// Counts packets that software did not see. `now` is in milliseconds.
+    pub(crate) fn count_hardware(&self, packets: u64, bytes: u64, now: u64) {
+        self.hardware.packets.fetch_add(packets, Ordering::Relaxed);
+        self.hardware.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.hardware.used.store(now + 1, Ordering::Relaxed);
     }
 
     /// Its name.
@@ -115,12 +168,14 @@ impl FlowRecord {
         self.is_dead.store(true, Ordering::Relaxed);
     }
 
-    /// What it has counted.
+    /// What it has counted, in software and in hardware.
     pub fn statistics(&self) -> FlowStatistics {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let used = self.used.get().max(load(&self.hardware.used));
         FlowStatistics {
-            packets: self.packets.get(),
-            bytes: self.bytes.get(),
-            used: self.used.get().checked_sub(1).map(Duration::from_millis),
+            packets: self.packets.get().wrapping_add(load(&self.hardware.packets)),
+            bytes: self.bytes.get().wrapping_add(load(&self.hardware.bytes)),
+            used: used.checked_sub(1).map(Duration::from_millis),
             tcp_flags: self.tcp_flags.get() as u16,
         }
     }
@@ -142,6 +197,10 @@ impl FlowRecord {
     pub(crate) fn clear_statistics(&self) {
         for counter in [&self.packets, &self.bytes, &self.used, &self.tcp_flags] {
             counter.set(0);
+        }
+        let Hardware { packets, bytes, used, .. } = &self.hardware;
+        for counter in [packets, bytes, used] {
+            counter.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use tracing::debug;
 
+use super::pipeline::flow_id;
 use crate::action::{Action, ActionsText};
 use crate::flow::{FlowKey, FlowText, MAX_VLANS};
 use crate::flow_table::FlowRecord;
@@ -21,23 +22,27 @@ pub(super) fn flow(flow: &FlowRecord, old: Option<&[Action]>) {
     let key = FlowText {
         key: flow.key(),
         mask: Some(flow.mask()),
-        verbose: true,
+        verbose: false,
         names: None,
         vlan_limit: MAX_VLANS,
     };
     let now = flow.actions();
     let text = |actions| ActionsText { actions, names: None };
     let (ufid, now) = (flow.ufid(), text(&now));
+    // The name of what it takes, whatever it is called.
+    let taken = || flow_id(flow.key(), flow.mask());
     match old {
         None => debug!(
             target: "dpif_netdev",
             limited = true,
-            "flow_add: {ufid} mega_{ufid} {key}, actions:{now}"
+            "flow_add: {ufid} mega_{} {key}, actions:{now}",
+            taken()
         ),
         Some(old) => debug!(
             target: "dpif_netdev",
             limited = true,
-            "flow_mod: {ufid} mega_{ufid} {key}, old_actions:{}, actions:{now}",
+            "flow_mod: {ufid} mega_{} {key}, old_actions:{}, actions:{now}",
+            taken(),
             text(old)
         ),
     }

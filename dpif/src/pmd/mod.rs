@@ -10,10 +10,12 @@
 
 pub mod assign;
 mod log;
-mod lookup;
+pub(crate) mod lookup;
 pub(crate) mod mailbox;
+pub mod metrics;
 pub(crate) mod pipeline;
 pub mod statistics;
+pub(crate) mod steering;
 pub(crate) mod thread;
 pub(crate) mod transmit;
 pub(crate) mod worker;

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use netdev::cpu;
-use netdev::packet::{BATCH_SIZE, Batch, Packet, PacketRef};
-use netdev::wire::vlan;
+use netdev::packet::{BATCH_SIZE, Batch, Packet, PacketMut, PacketRef};
+use netdev::wire::{ip_protocol, vlan};
 
 use super::log;
 use super::lookup::{CachePolicy, Keys, Lookup};
+use super::metrics::Metrics;
 use super::statistics::{Counters, Statistics};
 use super::transmit::Transmit;
 use crate::action::Action;
@@ -22,6 +23,7 @@ use crate::execute::{Executor, Random};
 use crate::flow::{FlowKey, FlowMask, PacketKey, Ufid, extract, five_tuple_hash};
 use crate::flow_table::{FlowRecord, Plan, WorkerId};
 use crate::meter::Meter;
+use crate::offload::stage::{Association, OffloadStage};
 use crate::upcall::UpcallHandler;
 
 /// Bytes of the shortest frame that is one.
@@ -32,14 +34,17 @@ pub(crate) type FlowIndex = DashMap<(WorkerId, Ufid), Arc<FlowRecord>>;
 
 /// Everything that a thread looks at for a packet.
 pub(crate) struct Pipeline {
-    datapath: &'static str,
+    datapath: Arc<str>,
     id: WorkerId,
     pub(crate) lookup: Lookup,
     pub(crate) transmit: Transmit,
     pub(crate) meters: HashMap<u32, Arc<Meter>>,
     pub(crate) vlan_limit: usize,
     statistics: Arc<Statistics>,
+    /// What is known of each round, where that is wanted.
+    pub(crate) metrics: Option<Box<Metrics>>,
     pub(crate) drops: Drops,
+    pub(crate) offload: OffloadStage,
     handler: Arc<dyn UpcallHandler>,
     index: Arc<FlowIndex>,
     keys: Keys,
@@ -57,7 +62,7 @@ pub(crate) struct Pipeline {
 #[derive(Clone)]
 pub(crate) struct Shared {
     /// Name of the datapath.
-    pub(crate) name: &'static str,
+    pub(crate) name: Arc<str>,
     pub(crate) handler: Arc<dyn UpcallHandler>,
     pub(crate) index: Arc<FlowIndex>,
     /// Seed of all hashes.
@@ -75,7 +80,9 @@ impl Pipeline {
             meters: HashMap::new(),
             vlan_limit: 1,
             statistics,
+            metrics: None,
             drops: Drops::new(),
+            offload: OffloadStage::default(),
             handler,
             index,
             keys: Keys::new(),
@@ -102,8 +109,38 @@ impl Pipeline {
     /// empty.
     pub(crate) fn process(&mut self, batch: &mut Batch, policy: CachePolicy) {
         drop_short_frames(batch, &mut self.drops);
-        self.pass(batch, policy, 0);
+        self.pass(batch, 0, policy, 0);
         self.finish_recirculated(policy);
+    }
+
+    /// The same for packets of a port whose hardware may have marked them. Those with a mark that
+    /// leads to a flow are looked up no more.
+    pub(crate) fn process_marked(
+        &mut self,
+        batch: &mut Batch,
+        port: PortNumber,
+        policy: CachePolicy,
+    ) {
+        drop_short_frames(batch, &mut self.drops);
+        let marked = self.offload.find_marked(batch, port, &mut self.keys.flows);
+        self.counters().mark_hits.add(u64::from(marked.count_ones()));
+        if marked == 0 || marked.count_ones() as usize != batch.len() {
+            self.pass(batch, marked, policy, 0);
+        } else {
+            self.finish_marked(batch);
+        }
+        self.finish_recirculated(policy);
+    }
+
+    /// Hears what marks flows have.
+    #[inline]
+    pub(crate) fn hear_of_marks(&mut self) {
+        for Association { flow, mark } in self.offload.news() {
+            let number = self.lookup.find_with(flow.key(), flow.mask());
+            if let Some(number) = number.filter(|_| !flow.is_dead()) {
+                self.offload.associate(&flow, mark, number);
+            }
+        }
     }
 
     /// Does `actions` to one packet that came in on no queue.
@@ -122,23 +159,23 @@ impl Pipeline {
         while !self.recirculated.is_empty() {
             for mut batch in std::mem::take(&mut self.recirculated) {
                 self.counters().recirculated.add(batch.len() as u64);
-                self.pass(&mut batch, policy, depth);
+                self.pass(&mut batch, 0, policy, depth);
             }
             depth += 1;
         }
     }
 
-    /// One pass of a batch, which is left empty.
-    fn pass(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
+    /// One pass of a batch, which is left empty. The flows of packets in `marked` are known.
+    fn pass(&mut self, batch: &mut Batch, marked: u32, policy: CachePolicy, depth: u32) {
         let all = match batch.len() {
             0 => return,
             count => u32::MAX >> (BATCH_SIZE - count),
         };
-        if depth == 0 && self.forward_simple(batch) {
+        if depth == 0 && marked == 0 && self.forward_simple(batch) {
             return;
         }
-        self.extract(batch, policy, depth);
-        let missing = self.find(all, policy, depth);
+        self.extract(batch, marked, policy, depth);
+        let missing = self.find(all & !marked, policy, depth);
         if missing == 0 && self.forward_together(batch) {
             return;
         }
@@ -190,22 +227,33 @@ impl Pipeline {
         true
     }
 
-    /// Extracts the keys of a batch, and their hashes if need be.
-    fn extract(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
-        for (mut packet, key) in batch.iter_mut().zip(self.keys.keys.iter_mut()) {
-            extract(&mut packet, None, self.vlan_limit, key);
+    /// Extracts the keys of a batch, and their hashes if need be; of packets in `marked` no more
+    /// than their flows count.
+    fn extract(&mut self, batch: &mut Batch, marked: u32, policy: CachePolicy, depth: u32) {
+        let packets = batch.iter_mut().zip(self.keys.keys.iter_mut());
+        for (place, (mut packet, key)) in packets.enumerate() {
+            if marked >> place & 1 == 0 {
+                extract(&mut packet, None, self.vlan_limit, key);
+                continue;
+            }
+            let record =
+                self.keys.flows.get(place).and_then(|flow| self.lookup.flows.record(*flow));
+            let flags = tcp_flags(&mut packet, record, self.vlan_limit, &mut self.scratch);
+            key.set_bare(packet.view().descriptor().in_port, flags);
         }
         let port = PortNumber(self.keys.keys[0].key().in_port.get());
         self.keys.is_hashed = depth > 0 || self.lookup.is_cached(port, policy);
         if self.keys.is_hashed {
-            self.hash(batch, depth);
+            self.hash(batch, marked, depth);
         }
     }
 
-    /// Computes the hashes of a batch, as far as devices have not.
-    fn hash(&mut self, batch: &mut Batch, depth: u32) {
+    /// Computes the hashes of a batch, as far as devices have not, but for packets in `marked`.
+    fn hash(&mut self, batch: &mut Batch, marked: u32, depth: u32) {
         let Keys { keys, hashes, .. } = &mut self.keys;
-        for ((mut packet, key), hash) in batch.iter_mut().zip(keys.iter()).zip(hashes) {
+        let packets = batch.iter_mut().zip(keys.iter()).zip(hashes).enumerate();
+        for (_, ((mut packet, key), hash)) in packets.filter(|(place, _)| marked >> place & 1 == 0)
+        {
             let descriptor = packet.descriptor_mut();
             *hash = descriptor.rss_hash().unwrap_or_else(|| {
                 let hash = five_tuple_hash(key.key(), self.seed);
@@ -265,6 +313,33 @@ impl Pipeline {
         true
     }
 
+    /// Counts packets whose flows are known by mark, and does what these say.
+    fn finish_marked(&mut self, batch: &mut Batch) {
+        let flows = &self.keys.flows;
+        flows.iter().take(batch.len()).for_each(|flow| self.lookup.flows.prefetch_plan(*flow));
+        flows.iter().take(batch.len()).for_each(|flow| self.lookup.flows.prefetch_counters(*flow));
+        let (mut port, mut is_same) = (None, true);
+        for (mut packet, &flow) in batch.iter_mut().zip(flows) {
+            let Some((plan, record)) = self.lookup.flows.hit(flow) else {
+                is_same = false;
+                continue;
+            };
+            let flags = tcp_flags(&mut packet, Some(record), self.vlan_limit, &mut self.scratch);
+            record.count(1, packet.view().len() as u64, flags, self.now);
+            match plan {
+                Plan::Output(out) => is_same &= *port.get_or_insert(*out) == *out,
+                Plan::Actions(_) => is_same = false,
+            }
+        }
+        match port.filter(|_| is_same) {
+            Some(port) => {
+                let counters = self.statistics.counters();
+                self.transmit.push_all(port, batch, counters, &mut self.drops);
+            }
+            None => self.act(batch, 0),
+        }
+    }
+
     /// Asks what to do with packets that have no flow.
     fn answer(&mut self, batch: &Batch, missing: u32, policy: CachePolicy) {
         let mut is_changed = false;
@@ -290,7 +365,7 @@ impl Pipeline {
     fn upcall(&mut self, view: PacketRef<'_>, packet: usize, policy: CachePolicy) -> bool {
         let start = cpu::cycles();
         let key = self.keys.keys[packet].key().clone();
-        log::miss(self.datapath, &key, self.vlan_limit);
+        log::miss(&self.datapath, &key, self.vlan_limit);
         let answer = self.handler.miss(view, &key);
         let installed = match answer {
             Ok(answer) => {
@@ -306,7 +381,11 @@ impl Pipeline {
         if let Some(flow) = installed {
             self.remember(packet, flow, policy);
         }
-        self.counters().upcall_cycles.add(cpu::cycles().wrapping_sub(start));
+        let spent = cpu::cycles().wrapping_sub(start);
+        self.counters().upcall_cycles.add(spent);
+        if let Some(metrics) = &mut self.metrics {
+            metrics.upcall(spent);
+        }
         installed.is_some()
     }
 
@@ -344,7 +423,9 @@ impl Pipeline {
         log::flow(&record, None);
         let record = Arc::new(record);
         self.index.insert((self.id, record.ufid()), Arc::clone(&record));
-        self.lookup.insert(record)
+        let number = self.lookup.insert(Arc::clone(&record));
+        self.offload.added(&record);
+        number
     }
 
     /// Gives a flow other actions.
@@ -353,6 +434,7 @@ impl Pipeline {
             let (record, old) = (Arc::clone(record), record.actions());
             self.lookup.set_actions(number, actions);
             log::flow(&record, Some(&old));
+            self.offload.changed(&record);
         }
     }
 
@@ -360,6 +442,7 @@ impl Pipeline {
     pub(crate) fn remove(&mut self, number: u32) {
         if let Some(record) = self.lookup.remove(number) {
             self.index.remove(&(self.id, record.ufid()));
+            self.offload.removed(&record);
         }
     }
 
@@ -367,6 +450,7 @@ impl Pipeline {
     pub(crate) fn remove_all(&mut self) {
         for record in self.lookup.clear() {
             self.index.remove(&(self.id, record.ufid()));
+            self.offload.removed(&record);
         }
     }
 
@@ -442,13 +526,32 @@ impl Pipeline {
     }
 }
 
+/// The TCP flags of a packet of a flow, as its key would have them. Packets that the flow says are
+/// not TCP are not looked at.
+#[inline]
+fn tcp_flags(
+    packet: &mut PacketMut<'_>,
+    record: Option<&Arc<FlowRecord>>,
+    vlan_limit: usize,
+    scratch: &mut PacketKey,
+) -> u16 {
+    let is_known_other = record.is_some_and(|record| {
+        record.mask().bits().ip_proto == u8::MAX && record.key().ip_proto != ip_protocol::TCP
+    });
+    if is_known_other {
+        return 0;
+    }
+    if let Some((_, flags)) = SimpleKey::of_packet(&packet.view()) {
+        return flags;
+    }
+    extract(packet, None, vlan_limit, scratch);
+    scratch.key().tcp_flags.get()
+}
+
 /// Drops frames that are too short to be one.
 fn drop_short_frames(batch: &mut Batch, drops: &mut Drops) {
-    let is_short = |packet: &PacketRef<'_>| {
-        packet.data().len() < ETHERNET_HEADER
-            && packet.descriptor().l3_type == 0
-            && packet.len() < ETHERNET_HEADER
-    };
+    let is_short =
+        |packet: &PacketRef<'_>| packet.len() < ETHERNET_HEADER && packet.descriptor().l3_type == 0;
     if !batch.iter().any(|packet| is_short(&packet)) {
         return;
     }

@@ -188,12 +188,16 @@ impl Load {
         self.ended.set(ended.wrapping_add(1));
     }
 
+    /// Cycles in the interval that ended `back` intervals ago; 1 is the last.
+    pub fn past(&self, back: usize) -> Option<u64> {
+        let index = (self.ended.get() as usize).checked_sub(back)?;
+        let is_kept = (1..=LOAD_INTERVALS).contains(&back);
+        self.past.get(index % LOAD_INTERVALS).filter(|_| is_kept).map(Counter::get)
+    }
+
     /// Cycles in the last `intervals` intervals that ended.
     pub fn cycles(&self, intervals: usize) -> u64 {
-        let ended = self.ended.get() as usize;
-        let past = 1..=intervals.min(LOAD_INTERVALS).min(ended);
-        let places = past.filter_map(|back| self.past.get((ended - back) % LOAD_INTERVALS));
-        places.map(Counter::get).sum()
+        (1..=intervals).map_while(|back| self.past(back)).sum()
     }
 
     /// Forgets everything, for a queue that comes to another thread.
@@ -244,6 +248,10 @@ mod tests {
         }
         assert_eq!(load.cycles(LOAD_INTERVALS), (0..12).sum());
         assert_eq!(load.cycles(2), 11 + 10);
+        assert_eq!(
+            (load.past(0), load.past(1), load.past(12), load.past(13)),
+            (None, Some(11), Some(0), None)
+        );
         load.reset();
         assert_eq!(load.cycles(LOAD_INTERVALS), 0);
     }

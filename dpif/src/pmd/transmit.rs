@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netdev::packet::{Batch, Drain, FramePool, Packet};
-use netdev::queue::TxQueue;
-use netdev::transmit;
 
 use super::statistics::Counters;
+use super::steering::{self, TxQueues};
 use crate::datapath::PortNumber;
 use crate::drop::{DropReason, Drops};
 use crate::port_map::PortMap;
 
 struct Port {
-    queue: Box<dyn TxQueue>,
+    queues: TxQueues,
     waiting: Option<Batch>,
     /// When what waits is sent at the latest.
     deadline: Duration,
@@ -31,9 +30,9 @@ pub(crate) struct Transmit {
 }
 
 impl Transmit {
-    /// Adds a port, or gives it another queue.
-    pub(crate) fn add(&mut self, number: PortNumber, queue: Box<dyn TxQueue>) {
-        self.ports.insert(number, Port { queue, waiting: None, deadline: Duration::ZERO });
+    /// Adds a port, or gives it other queues. What waits for it is lost.
+    pub(crate) fn add(&mut self, number: PortNumber, queues: TxQueues) {
+        self.ports.insert(number, Port { queues, waiting: None, deadline: Duration::ZERO });
         self.waiting.retain(|&port| port != number);
     }
 
@@ -65,7 +64,7 @@ impl Transmit {
                 Ok(()) => return,
                 // Full, or for another pool.
                 Err(packet) => {
-                    port.send(counters, drops);
+                    port.send(self.now, counters, drops);
                     packet
                 }
             },
@@ -98,7 +97,7 @@ impl Transmit {
                 if from.move_next_to(waiting) {
                     return;
                 }
-                port.send(counters, drops);
+                port.send(self.now, counters, drops);
             }
             _ => {
                 self.waiting.push(number);
@@ -130,10 +129,16 @@ impl Transmit {
         while !from.is_empty() {
             let moved = port.waiting.as_mut().map_or(0, |waiting| from.move_to(waiting));
             if moved == 0 {
-                port.send(counters, drops);
+                port.send(self.now, counters, drops);
                 port.room_for(from.pool());
             }
         }
+    }
+
+    /// Leaves shared queues that were not used of late to other threads.
+    pub(crate) fn release_idle(&mut self) {
+        let now = self.now;
+        self.ports.values_mut().for_each(|port| port.queues.release_idle(now));
     }
 
     /// Sends what has waited long enough, or everything when `all` is set.
@@ -143,7 +148,7 @@ impl Transmit {
             let Some(port) = ports.get_mut(number) else { return false };
             let is_due = all || port.deadline <= now;
             if is_due {
-                port.send(counters, drops);
+                port.send(now, counters, drops);
             }
             !is_due
         });
@@ -152,13 +157,13 @@ impl Transmit {
 
 impl Port {
     /// Sends what waits.
-    fn send(&mut self, counters: &Counters, drops: &mut Drops) {
+    fn send(&mut self, now: Duration, counters: &Counters, drops: &mut Drops) {
         let Some(waiting) = self.waiting.as_mut().filter(|waiting| !waiting.is_empty()) else {
             return;
         };
         counters.sent.add(waiting.len() as u64);
         counters.sent_batches.add(1);
-        let report = transmit::send(&mut *self.queue, waiting);
+        let report = self.queues.send(waiting, now);
         for (reason, count) in [
             (DropReason::MtuExceeded, report.mtu_exceeded),
             (DropReason::TransmitFull, report.no_room),
@@ -173,8 +178,7 @@ impl Port {
 
     /// An empty batch for packets of `pool`. Call it when nothing waits.
     fn room_for(&mut self, pool: &Arc<FramePool>) -> &mut Batch {
-        self.waiting.take_if(|waiting| !Arc::ptr_eq(waiting.pool(), pool));
-        self.waiting.get_or_insert_with(|| Batch::new(pool))
+        steering::room_for(&mut self.waiting, pool)
     }
 }
 
@@ -208,7 +212,7 @@ mod tests {
             let mut ports = [MemoryPort::new("a", 1, false), MemoryPort::new("b", 1, false)];
             let mut transmit = Transmit::default();
             for (number, port) in PORTS.into_iter().zip(&mut ports) {
-                transmit.add(number, port.open_tx(0).unwrap());
+                transmit.add(number, TxQueues::Own(port.open_tx(0).unwrap()));
             }
             let (counters, mut drops) = (Counters::default(), Drops::new());
             let mut expected = [vec![], vec![]];
@@ -252,7 +256,7 @@ mod tests {
         let pool = FramePool::new(64).unwrap();
         let mut port = MemoryPort::new("a", 1, false);
         let mut transmit = Transmit::default();
-        transmit.add(PortNumber(1), port.open_tx(0).unwrap());
+        transmit.add(PortNumber(1), TxQueues::Own(port.open_tx(0).unwrap()));
         transmit.flush_interval = Duration::from_millis(1);
         let (counters, mut drops) = (Counters::default(), Drops::new());
         for (now, sent) in [(10, 0), (10, 0), (11, 3), (11, 0), (12, 2)] {

@@ -3,17 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use netdev::flow_api::Capabilities;
 use netdev::packet::{Batch, FramePool};
 use netdev::queue::RxQueue;
 use netdev::{clock, cpu};
 use tracing::error;
 
 use super::lookup::CachePolicy;
+use super::metrics::{IterationLog, Metrics};
 use super::pipeline::Pipeline;
 use super::statistics::{LOAD_INTERVAL, Load, Statistics, ThreadLoad};
 use crate::datapath::PortNumber;
+use crate::offload::DrainWatch;
+use crate::offload::stage::recover;
 
-/// How often subtables are ranked.
+/// How often subtables are ranked, and idle transmit queues left to others.
 const RANK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Settings that all threads of a datapath share.
@@ -25,6 +29,8 @@ pub struct Knobs {
     pub signature_cache: bool,
     /// How long packets may wait for more to be sent with them (`tx-flush-interval`).
     pub flush_interval: Duration,
+    /// Whether every round is looked at (`pmd-perf-metrics`).
+    pub metrics: bool,
     /// VLAN tags that a flow may look at (`vlan-limit`).
     pub vlan_limit: usize,
 }
@@ -35,6 +41,7 @@ impl Default for Knobs {
             exact_one_in: 100,
             signature_cache: false,
             flush_interval: Duration::ZERO,
+            metrics: false,
             vlan_limit: 1,
         }
     }
@@ -48,6 +55,8 @@ pub(crate) struct Receive {
     /// Whether packets of the port may enter the exact-match cache (`emc-enable`).
     pub(crate) exact_enabled: bool,
     pub(crate) load: Arc<Load>,
+    /// Tells when no packet is left that hardware has marked before.
+    pub(crate) watch: DrainWatch,
     batch: Batch,
 }
 
@@ -60,7 +69,8 @@ impl Receive {
         load: Arc<Load>,
         pool: &Arc<FramePool>,
     ) -> Self {
-        Self { port, number, queue, exact_enabled, load, batch: Batch::new(pool) }
+        let (watch, batch) = (DrainWatch::default(), Batch::new(pool));
+        Self { port, number, queue, exact_enabled, load, watch, batch }
     }
 }
 
@@ -69,6 +79,7 @@ pub(crate) struct Worker {
     pub(crate) queues: Vec<Receive>,
     pub(crate) pipeline: Pipeline,
     knobs: Knobs,
+    iteration_log: IterationLog,
     statistics: Arc<Statistics>,
     load: Arc<ThreadLoad>,
     /// When the last round ended.
@@ -90,6 +101,7 @@ impl Worker {
             queues: vec![],
             pipeline,
             knobs: Knobs::default(),
+            iteration_log: IterationLog::default(),
             statistics,
             load,
             round_end: cpu::cycles(),
@@ -104,6 +116,17 @@ impl Worker {
         self.knobs = knobs;
         self.pipeline.vlan_limit = knobs.vlan_limit;
         self.pipeline.transmit.flush_interval = knobs.flush_interval;
+        let metrics = self.pipeline.metrics.take().filter(|_| knobs.metrics);
+        self.pipeline.metrics =
+            metrics.or_else(|| knobs.metrics.then(|| Box::new(Metrics::new(self.iteration_log))));
+    }
+
+    /// Changes how suspicious rounds are logged.
+    pub(crate) fn set_iteration_log(&mut self, log: IterationLog) {
+        self.iteration_log = log;
+        if let Some(metrics) = &mut self.pipeline.metrics {
+            metrics.set_log(log);
+        }
     }
 
     /// Gives up a receive queue.
@@ -124,6 +147,7 @@ impl Worker {
         let start = cpu::cycles();
         let now = clock::now();
         self.pipeline.set_now(now);
+        self.pipeline.hear_of_marks();
         let (mut received, mut most) = (0, 0);
         let mut mark = start;
         for queue in &mut self.queues {
@@ -159,6 +183,9 @@ impl Worker {
             counters.busy_iterations.add(1);
             counters.busy_cycles.add(spent);
         }
+        if let Some(metrics) = &mut self.pipeline.metrics {
+            metrics.end_iteration(now.as_millis() as u64, spent, received as u64);
+        }
         (received, most)
     }
 
@@ -168,6 +195,7 @@ impl Worker {
         if now >= self.next_rank {
             self.next_rank = now + RANK_INTERVAL;
             self.pipeline.lookup.rank();
+            self.pipeline.transmit.release_idle();
         }
         if now >= self.next_interval {
             self.next_interval = now + LOAD_INTERVAL;
@@ -188,7 +216,10 @@ impl Worker {
 /// Receives a batch from one queue, and processes it.
 fn receive(queue: &mut Receive, pipeline: &mut Pipeline, policy: CachePolicy) -> usize {
     let count = match queue.queue.receive(&mut queue.batch) {
-        Ok(0) => return 0,
+        Ok(0) => {
+            queue.watch.received(0);
+            return 0;
+        }
         Ok(count) => count,
         Err(problem) => {
             error!(target: "dpif_netdev", limited = true, "error receiving data: {problem}");
@@ -199,8 +230,19 @@ fn receive(queue: &mut Receive, pipeline: &mut Pipeline, policy: CachePolicy) ->
         packet.descriptor_mut().in_port = queue.port.0;
     }
     pipeline.counters().received.add(count as u64);
-    // Recovery of packets from hardware, and flow marks, come in here.
-    pipeline.process(&mut queue.batch, policy);
+    if let Some(metrics) = &mut pipeline.metrics {
+        metrics.batch(count as u64);
+    }
+    let capabilities = pipeline.offload.capabilities(queue.port);
+    if capabilities.is_empty() {
+        pipeline.process(&mut queue.batch, policy);
+    } else {
+        queue.watch.received(count);
+        if capabilities.contains(Capabilities::RESTORE) {
+            recover(&mut *queue.queue, &mut queue.batch, &mut pipeline.drops);
+        }
+        pipeline.process_marked(&mut queue.batch, queue.port, policy);
+    }
     pipeline.flush(false);
     count
 }

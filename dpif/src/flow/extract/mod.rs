@@ -44,6 +44,15 @@ impl PacketKey {
         self.lines
     }
 
+    /// Makes this the key of a packet of which nothing is needed but its port and TCP flags.
+    pub(crate) fn set_bare(&mut self, in_port: u32, tcp_flags: u16) {
+        self.clear_all_but(LineSet::FIRST);
+        self.lines = LineSet::FIRST;
+        self.key.lines_mut()[0] = [0; LINE_WORDS];
+        self.key.in_port.set(in_port);
+        self.key.tcp_flags.set(tcp_flags);
+    }
+
     /// Zeroes the lines in use but those of `kept`.
     #[inline]
     fn clear_all_but(&mut self, kept: LineSet) {
