@@ -2,22 +2,27 @@
 //! depend on changed, and removed when nobody used them for a while.
 
 mod installed;
+mod origin;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use dpif::action::Action;
-use dpif::datapath::{Datapath, FlowPut, PutMode};
+use dpif::action::{Action, ActionsText};
+use dpif::datapath::{Datapath, FlowChange};
+use dpif::flow::{FlowText, MAX_VLANS, Ufid};
+use dpif::offload::OffloadState;
 use dpif::{FlowRecord, WorkerId};
 use netdev::clock;
 use netdev::coverage::Counter;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use crate::switches::Switches;
 use crate::translate::{Request, translate};
-use crate::upcall::{FLOW_LIMIT_HIT, Upcalls};
+use crate::upcall::{FLOW_LIMIT_HIT, Upcalls, flow_actions};
 use installed::InstalledFlows;
+use origin::origin_text;
 
+pub(crate) static MISSING_FLOW: Counter = Counter::new("revalidate_missing_dp_flow");
 pub(crate) static FLOW_LIMIT_KILL: Counter = Counter::new("upcall_flow_limit_kill");
 pub(crate) static FLOW_LIMIT_GREW: Counter = Counter::new("upcall_flow_limit_grew");
 pub(crate) static FLOW_LIMIT_REDUCED: Counter = Counter::new("upcall_flow_limit_reduced");
@@ -27,6 +32,8 @@ pub(crate) static FLOW_LIMIT_SCALED: Counter = Counter::new("upcall_flow_limit_s
 const CROWDED_IDLE: Duration = Duration::from_millis(100);
 /// Shortest time between the starts of two passes.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(5);
+/// Flows that are looked at in one go, between which packets are forwarded.
+const STEP: usize = 1000;
 /// The limit of flows never adapts to less than this.
 const LEAST_FLOW_LIMIT: usize = 1000;
 
@@ -42,6 +49,8 @@ pub struct RevalidateSettings {
     pub min_packet_rate: u32,
     /// What the limit of flows never adapts to more than (`flow-limit`).
     pub flow_limit: usize,
+    /// By how much the counters of flows in hardware lag (`offloaded-stats-delay`).
+    pub hardware_delay: Duration,
 }
 
 impl Default for RevalidateSettings {
@@ -51,20 +60,29 @@ impl Default for RevalidateSettings {
             max_interval: Duration::from_millis(500),
             min_packet_rate: 5,
             flow_limit: 200_000,
+            hardware_delay: Duration::from_secs(2),
         }
     }
 }
 
-/// What is to be done to a flow.
-#[derive(Clone, Debug)]
-enum Verdict {
-    Keep,
-    Modify(Arc<[Action]>),
-    Delete,
-}
-
 /// A flow that is not to stay as it is, and what is to be done to it.
-type Change = (Arc<FlowRecord>, Verdict);
+type Change = (Arc<FlowRecord>, FlowChange);
+
+/// A pass over all flows.
+#[derive(Debug)]
+struct Pass {
+    start: Duration,
+    epoch: u64,
+    /// The switches of that epoch or later.
+    switches: Arc<Switches>,
+    /// Flows at its start.
+    total: usize,
+    /// The flows that were not looked at yet.
+    flows: std::vec::IntoIter<Arc<FlowRecord>>,
+    /// Flows that are there, as far as the pass knows.
+    left: usize,
+    has_warned: bool,
+}
 
 /// What passes have found out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,9 +106,13 @@ pub struct Revalidator {
     settings: RevalidateSettings,
     installed: InstalledFlows,
     statistics: RevalidateStatistics,
+    /// The pass that is under way.
+    pass: Option<Pass>,
     /// When the last pass started, and the epoch then.
     last: Option<(Duration, u64)>,
     is_paused: bool,
+    /// Whether passes know flows by their names alone.
+    is_terse: bool,
 }
 
 impl Revalidator {
@@ -101,8 +123,10 @@ impl Revalidator {
             settings: RevalidateSettings::default(),
             installed: InstalledFlows::default(),
             statistics: RevalidateStatistics::default(),
+            pass: None,
             last: None,
             is_paused: false,
+            is_terse: true,
         }
     }
 
@@ -118,14 +142,30 @@ impl Revalidator {
         self.is_paused = is_paused;
     }
 
-    /// When the next pass is due, by the switch's clock; `None` while paused.
+    /// Whether a pass is under way.
+    pub fn is_in_pass(&self) -> bool {
+        self.pass.is_some()
+    }
+
+    /// Sets whether passes know flows by their names alone (`upcall/enable-ufid`), or tell the log
+    /// of each in full.
+    pub fn set_terse(&mut self, is_terse: bool) {
+        self.is_terse = is_terse;
+    }
+
+    /// When to [`step`](Self::step), by the switch's clock; `None` while paused.
     pub fn due(&self) -> Option<Duration> {
         if self.is_paused {
             return None;
         }
+        if self.pass.is_some() {
+            return Some(Duration::ZERO);
+        }
         let Some((start, epoch)) = self.last else { return Some(Duration::ZERO) };
         let interval = match epoch == self.upcalls.epoch().get() {
             true => self.settings.max_idle.min(self.settings.max_interval),
+            // A clock that stands does not keep changes from being seen.
+            false if clock::is_stopped() => Duration::ZERO,
             false => SHORTEST_INTERVAL,
         };
         Some(start + interval)
@@ -142,115 +182,207 @@ impl Revalidator {
         let limit = self.upcalls.flow_limit();
         format!(
             "{datapath}:\n  flows         : (current {flows}) (avg {average}) (max {maximum}) \
-             (limit {limit})\n  dump duration : {}ms\n  ufid enabled : true\n\n  \
+             (limit {limit})\n  dump duration : {}ms\n  ufid enabled : {}\n\n  \
              0: (keys {known})\n",
-            duration.as_millis().max(1)
+            duration.as_millis().max(1),
+            self.is_terse
         )
     }
 
-    /// Makes a pass over all flows.
+    /// What a flow was made of, by lines as `ofproto/detrace` has them: nothing while that is not
+    /// known, and nothing at all if there is no such flow.
+    pub fn origin(&self, ufid: Ufid, thread: WorkerId) -> Option<Option<String>> {
+        let effects = self.installed.effects(ufid, thread)?;
+        Some(effects.map(|effects| origin_text(effects, &self.upcalls.switches())))
+    }
+
+    /// Makes a whole pass over all flows, after the one that is under way.
     pub fn run(&mut self, datapath: &mut Datapath) {
-        let start = clock::now();
+        while self.pass.is_some() {
+            self.step(datapath);
+        }
+        self.step(datapath);
+        while self.pass.is_some() {
+            self.step(datapath);
+        }
+    }
+
+    /// Goes on with the pass that is under way, or begins one.
+    pub fn step(&mut self, datapath: &mut Datapath) {
+        let mut pass = self.pass.take().unwrap_or_else(|| self.begin(datapath, clock::now()));
+        let mut changes = vec![];
+        let flows: Vec<_> = pass.flows.by_ref().take(STEP).collect();
+        for flow in flows.into_iter().filter(|flow| !flow.is_dead()) {
+            changes.extend(self.judge(&flow, &mut pass).map(|change| (flow, change)));
+        }
+        self.apply(datapath, changes);
+        self.upcalls.set_flow_count(datapath.flow_count());
+        if pass.flows.len() > 0 {
+            self.pass = Some(pass);
+            return;
+        }
+        MISSING_FLOW.add(self.installed.forget_unseen() as u64);
+        pass.switches.recirculations().expire(clock::now());
+        // The counters of rules are as fresh as they get.
+        pass.switches.iter().for_each(|switch| switch.tables.expire(clock::now()));
+        self.last = Some((pass.start, pass.epoch));
+        self.conclude(pass.total, clock::now().saturating_sub(pass.start));
+    }
+
+    fn begin(&self, datapath: &Datapath, start: Duration) -> Pass {
+        // Before the switches, so that these are not older.
         let epoch = self.upcalls.epoch().get();
         let flows = datapath.dump_flows(None);
-        for (flow, verdict) in self.judge(&flows, epoch, start) {
-            apply(datapath, &flow, verdict);
+        if !self.is_terse {
+            flows.iter().for_each(|flow| log_dump(&datapath.title(), flow));
         }
-        self.upcalls.set_flow_count(datapath.flow_count());
-        self.last = Some((start, epoch));
-        self.conclude(flows.len(), clock::now().saturating_sub(start));
-    }
-
-    /// Removes every flow (`revalidator/purge`).
-    pub fn purge(&mut self, datapath: &mut Datapath) {
-        let (now, epoch) = (clock::now(), self.upcalls.epoch().get());
-        for flow in datapath.dump_flows(None) {
-            self.installed.get(&flow, now).count(&flow.statistics(), epoch);
-        }
-        datapath.flush_flows();
-        self.installed = InstalledFlows::default();
-        self.upcalls.set_flow_count(datapath.flow_count());
-    }
-
-    /// Looks at all flows; returns those that are not to stay as they are.
-    fn judge(&mut self, flows: &[Arc<FlowRecord>], epoch: u64, now: Duration) -> Vec<Change> {
-        let limit = self.upcalls.flow_limit();
-        if flows.len() >= limit {
+        if flows.len() >= self.upcalls.flow_limit() {
             FLOW_LIMIT_HIT.add(1);
         }
-        if flows.len() > limit * 2 {
-            FLOW_LIMIT_KILL.add(1);
-            warn!(
-                target: "ofproto_dpif_upcall",
-                limited = true,
-                "Number of datapath flows ({}) twice as high as current dynamic flow limit ({}).  \
-                 Starting to delete flows unconditionally as an emergency measure.",
-                flows.len(),
-                limit * 2
-            );
+        Pass {
+            start,
+            epoch,
+            switches: self.upcalls.switches(),
+            total: flows.len(),
+            left: flows.len(),
+            flows: flows.into_iter(),
+            has_warned: false,
         }
-        let switches = self.upcalls.switches();
-        let (mut changes, mut left) = (Vec::new(), flows.len());
-        for flow in flows {
-            let max_idle = if left > limit { CROWDED_IDLE } else { self.settings.max_idle };
-            let verdict = match left > limit * 2 {
-                true => Verdict::Delete,
-                false => self.judge_one(flow, &switches, epoch, now, max_idle),
-            };
-            self.installed.get(flow, now).count(&flow.statistics(), epoch);
-            match verdict {
-                Verdict::Keep => continue,
-                Verdict::Modify(_) => {}
-                Verdict::Delete => left -= 1,
-            }
-            changes.push((Arc::clone(flow), verdict));
+    }
+
+    /// Removes every flow (`revalidator/purge`), and lets the packets that came have their
+    /// effects.
+    pub fn purge(&mut self, datapath: &mut Datapath) {
+        let (now, switches) = (clock::now(), self.upcalls.switches());
+        let epoch = self.upcalls.epoch().get();
+        let flows = datapath.dump_flows(None);
+        for flow in &flows {
+            self.make_known(flow, &switches, epoch, now);
         }
+        datapath.flush_flows();
+        flows.iter().for_each(|flow| self.installed.remove(flow));
+        self.pass = None;
         self.installed.forget_unseen();
-        changes
+        self.upcalls.set_flow_count(datapath.flow_count());
+    }
+
+    /// Finds out what the packets of a flow do beside its actions, if nobody knows.
+    fn make_known(
+        &mut self,
+        flow: &Arc<FlowRecord>,
+        switches: &Switches,
+        epoch: u64,
+        now: Duration,
+    ) {
+        let installed = self.installed.get(flow, now);
+        if installed.is_unknown()
+            && installed.new_packets() > 0
+            && let Ok(translation) = translate(switches, Request::flow(flow.key()))
+        {
+            installed.set_true(epoch, flow_actions(&translation), translation);
+        }
+    }
+
+    /// Says how a flow is to change, if it is.
+    fn judge(&mut self, flow: &Arc<FlowRecord>, pass: &mut Pass) -> Option<FlowChange> {
+        let limit = self.upcalls.flow_limit();
+        let is_emergency = pass.left > limit * 2;
+        if is_emergency {
+            self.warn_of_emergency(pass, limit);
+        }
+        let max_idle = if pass.left > limit { CROWDED_IDLE } else { self.settings.max_idle };
+        let change = match is_emergency {
+            true => Some(FlowChange::Remove),
+            false => self.judge_one(flow, pass, max_idle),
+        };
+        match change {
+            Some(FlowChange::Remove) => {
+                pass.left = pass.left.saturating_sub(1);
+                self.make_known(flow, &pass.switches, pass.epoch, pass.start);
+            }
+            _ => self.installed.get(flow, pass.start).count(),
+        }
+        change
+    }
+
+    fn warn_of_emergency(&self, pass: &mut Pass, limit: usize) {
+        if std::mem::replace(&mut pass.has_warned, true) {
+            return;
+        }
+        FLOW_LIMIT_KILL.add(1);
+        warn!(
+            target: "ofproto_dpif_upcall",
+            limited = true,
+            "Number of datapath flows ({}) twice as high as current dynamic flow limit ({}).  \
+             Starting to delete flows unconditionally as an emergency measure.",
+            pass.left,
+            limit * 2
+        );
     }
 
     fn judge_one(
         &mut self,
-        flow: &FlowRecord,
-        switches: &Switches,
-        epoch: u64,
-        now: Duration,
+        flow: &Arc<FlowRecord>,
+        pass: &Pass,
         max_idle: Duration,
-    ) -> Verdict {
-        let statistics = flow.statistics();
+    ) -> Option<FlowChange> {
         let last_duration = self.statistics.duration;
-        let installed = self.installed.get(flow, now);
+        let installed = self.installed.get(flow, pass.start);
+        let statistics = flow.statistics();
         let used = statistics.used.unwrap_or(installed.created);
-        if used + max_idle < now {
-            return Verdict::Delete;
+        let lag = match flow.offload_state() {
+            OffloadState::Full => self.settings.hardware_delay,
+            _ => Duration::ZERO,
+        };
+        if used + max_idle + lag < pass.start {
+            return Some(FlowChange::Remove);
         }
         let actions = flow.actions();
-        if installed.is_true_at(epoch, &actions) {
-            return Verdict::Keep;
+        if installed.is_true_at(pass.epoch, &actions) {
+            return None;
         }
-        let packets = installed.new_packets(&statistics);
         let is_slow = last_duration >= self.settings.max_interval / 2;
         let rate = self.settings.min_packet_rate;
         if is_slow && rate != 0 && statistics.used.is_some() {
             // Seldom used flows come back by themselves, at less cost.
-            let between = now.saturating_sub(used).as_millis() / u128::from(packets.max(1));
+            let unused = pass.start.saturating_sub(used).as_millis();
+            let between = unused / u128::from(installed.new_packets().max(1));
             if between >= u128::from(1000 / rate) {
-                return Verdict::Delete;
+                return Some(FlowChange::Remove);
             }
         }
-        let request = Request { key: flow.key(), is_packet: false, trace: None };
-        let Ok(translation) = translate(switches, request) else {
+        let Ok(translation) = translate(&pass.switches, Request::flow(flow.key())) else {
             installed.set_lost();
-            return Verdict::Delete;
+            return Some(FlowChange::Remove);
         };
-        let is_true = translation.actions == actions;
-        let truth = if is_true { actions } else { translation.actions };
-        installed.set_true(epoch, Arc::clone(&truth), translation.sightings);
-        if !flow.mask().covers(&translation.mask) {
-            // It takes packets for which something else would be right.
-            return Verdict::Delete;
+        // It may take packets for which something else would be right.
+        let is_too_wide = translation.is_transient || !flow.mask().covers(&translation.mask);
+        let wanted = flow_actions(&translation);
+        let is_true = wanted == actions;
+        // The next pass sees at a glance that they are the same.
+        let actions = if is_true { actions } else { wanted };
+        installed.set_true(pass.epoch, Arc::clone(&actions), translation);
+        match (is_too_wide, is_true) {
+            (true, _) => Some(FlowChange::Remove),
+            (false, true) => None,
+            (false, false) => Some(FlowChange::SetActions(actions)),
         }
-        if is_true { Verdict::Keep } else { Verdict::Modify(truth) }
+    }
+
+    /// Changes flows. The packets that the removed ones still got have their effects, too.
+    fn apply(&mut self, datapath: &mut Datapath, changes: Vec<Change>) {
+        let is_removal = |(_, change): &&Change| matches!(change, FlowChange::Remove);
+        let removed: Vec<_> =
+            changes.iter().filter(is_removal).map(|(flow, _)| Arc::clone(flow)).collect();
+        for (flow, change) in &changes {
+            if let FlowChange::SetActions(actions) = change {
+                log_change(&datapath.title(), flow, actions);
+            }
+        }
+        if !changes.is_empty() {
+            datapath.change_flows(changes);
+        }
+        removed.iter().for_each(|flow| self.installed.remove(flow));
     }
 
     /// Draws conclusions from how long a pass took.
@@ -280,24 +412,35 @@ impl Revalidator {
     }
 }
 
-/// Does to a flow what is to be done. It may be gone already, with the thread that had it.
-fn apply(datapath: &mut Datapath, flow: &FlowRecord, verdict: Verdict) {
-    let thread: Option<WorkerId> = Some(flow.worker());
-    let _ = match verdict {
-        Verdict::Keep => return,
-        Verdict::Delete => datapath.remove_flow(flow.ufid(), thread),
-        Verdict::Modify(actions) => {
-            let put = FlowPut {
-                key: flow.key().clone(),
-                mask: flow.mask().clone(),
-                actions,
-                ufid: Some(flow.ufid()),
-                mode: PutMode::Modify,
-                clear_statistics: false,
-            };
-            datapath.put_flow(&put, thread)
-        }
-    };
+/// The packets of a flow, with the fields that do not matter.
+fn whole_text(flow: &FlowRecord) -> FlowText<'_> {
+    let (key, mask) = (flow.key(), Some(flow.mask()));
+    FlowText { key, mask, verbose: true, names: None, vlan_limit: MAX_VLANS }
+}
+
+/// Tells those who follow the datapath closely of a flow that a pass found.
+fn log_dump(datapath: &str, flow: &FlowRecord) {
+    debug!(
+        target: "dpif",
+        limited = true,
+        "{datapath}: flow_dump {} {}, {}, actions:{}",
+        flow.ufid(),
+        whole_text(flow),
+        flow.statistics(),
+        ActionsText { actions: &flow.actions(), names: None }
+    );
+}
+
+/// The same of one that is to do something else.
+fn log_change(datapath: &str, flow: &FlowRecord, actions: &[Action]) {
+    debug!(
+        target: "dpif",
+        limited = true,
+        "{datapath}: put[modify] {} {}, actions:{}",
+        flow.ufid(),
+        whole_text(flow),
+        ActionsText { actions, names: None }
+    );
 }
 
 #[cfg(test)]

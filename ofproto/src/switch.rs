@@ -1,18 +1,34 @@
 //! One OpenFlow switch: the ports of a bridge under their OpenFlow numbers.
 
+mod describe;
+mod port_change;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpif::datapath::{self, Datapath, DatapathError};
 use netdev::port::Port;
 use thiserror::Error;
+use uuid::Uuid;
 
 use crate::epoch::Epoch;
+use crate::group::Groups;
 use crate::mac_table::MacTable;
+use crate::meter::Meters;
+use crate::mirror::{MirrorSettings, Mirrors};
+use crate::openflow::message::{FragmentHandling, PhyPort};
+use crate::openflow::oxm::TlvLengths;
+use crate::openflow::port::PortNo;
+use crate::openflow::text::Names;
 use crate::port::{PortNumber, PortNumbers};
 use crate::port_settings::PortSettings;
-use crate::switches::{Attachment, FailMode, PortSnapshot, SwitchSnapshot};
+use crate::switches::{Attachment, PortSnapshot, SwitchId, SwitchSnapshot};
+use crate::tables::Tables;
+
+pub use describe::Identity;
+pub use port_change::PortChange;
 
 /// A port of a switch.
 pub struct SwitchPort {
@@ -23,6 +39,14 @@ pub struct SwitchPort {
     /// Whether its MTU was asked for; internal ports and patches follow the others otherwise.
     pub mtu_is_requested: bool,
     settings: PortSettings,
+    /// Bits of [`config`](crate::openflow::message::config) that controllers set, but for
+    /// `PORT_DOWN`, which the device knows.
+    config: u32,
+    created: Duration,
+    /// What controllers were last told of it.
+    described: PhyPort,
+    /// The device's change sequence when it was described.
+    described_at: u64,
 }
 
 impl SwitchPort {
@@ -31,13 +55,25 @@ impl SwitchPort {
         internal && !self.mtu_is_requested
     }
 
-    fn snapshot(&self) -> PortSnapshot {
+    fn snapshot(&self, number: PortNumber) -> PortSnapshot {
         let attachment = match self.datapath_number {
             Some(number) => Attachment::Datapath(number),
             None => Attachment::Patch(self.port.options().remove("peer").unwrap_or_default()),
         };
         let name = self.port.name().to_owned();
-        PortSnapshot { name, attachment, settings: self.settings.clone() }
+        let PhyPort { config, state, .. } = self.described;
+        let settings = self.settings.clone();
+        PortSnapshot { number, name, attachment, settings, config, state }
+    }
+}
+
+/// The names of a switch's ports.
+struct PortNames<'a>(&'a BTreeMap<PortNumber, SwitchPort>);
+
+impl Names for PortNames<'_> {
+    fn port_by_name(&self, name: &str) -> Option<PortNo> {
+        let (number, _) = self.0.iter().find(|(_, port)| port.port.name() == name)?;
+        Some(PortNo(number.0))
     }
 }
 
@@ -57,6 +93,7 @@ pub enum AddPortError {
 
 /// One OpenFlow switch.
 pub struct Switch {
+    id: SwitchId,
     name: String,
     datapath_id: Option<u64>,
     numbers: PortNumbers,
@@ -64,7 +101,21 @@ pub struct Switch {
     /// The smallest MTU of the ports that follow no other.
     mtu: u32,
     mac_table: Arc<MacTable>,
-    fail_mode: FailMode,
+    tables: Arc<Tables>,
+    groups: Arc<Groups>,
+    meters: Arc<Meters>,
+    mirrors: Arc<Mirrors>,
+    identity: Identity,
+    fragments: FragmentHandling,
+    debug_actions: bool,
+    /// Lengths of the fields for tunnel options: none are mapped.
+    tlv: TlvLengths,
+    port_changes: Vec<PortChange>,
+    snapshot_is_stale: bool,
+    /// Whether a controller is connected.
+    has_controller: bool,
+    /// Whether a controller wants to see packets that no rule takes.
+    reports_misses: Arc<AtomicBool>,
     forwards_reserved: bool,
 }
 
@@ -72,17 +123,29 @@ pub struct Switch {
 const DEFAULT_MTU: u32 = 1500;
 
 impl Switch {
-    /// A switch without ports and datapath id. What it learns counts in the `epoch` of its
+    /// A learning switch without ports and datapath id. What it learns counts in the `epoch` of its
     /// datapath.
     pub fn new(name: &str, epoch: Arc<Epoch>) -> Self {
         Self {
+            id: SwitchId(Uuid::new_v4().into_bytes()),
             name: name.to_owned(),
             datapath_id: None,
             numbers: PortNumbers::default(),
             ports: BTreeMap::new(),
             mtu: DEFAULT_MTU,
-            mac_table: Arc::new(MacTable::new(epoch)),
-            fail_mode: FailMode::Standalone,
+            mac_table: Arc::new(MacTable::new(Arc::clone(&epoch))),
+            tables: Arc::new(Tables::new(epoch)),
+            groups: Arc::default(),
+            meters: Arc::default(),
+            mirrors: Arc::default(),
+            identity: Identity::default(),
+            fragments: FragmentHandling::Normal,
+            debug_actions: false,
+            tlv: TlvLengths::default(),
+            port_changes: Vec::new(),
+            snapshot_is_stale: false,
+            has_controller: false,
+            reports_misses: Arc::default(),
             forwards_reserved: false,
         }
     }
@@ -133,7 +196,18 @@ impl Switch {
             },
         };
         let settings = PortSettings::default();
-        let port = SwitchPort { port, datapath_number, mtu_is_requested: false, settings };
+        let mut port = SwitchPort {
+            described_at: port.change_sequence(),
+            port,
+            datapath_number,
+            mtu_is_requested: false,
+            settings,
+            config: 0,
+            created: now,
+            described: PhyPort::default(),
+        };
+        port.described = port.describe(number);
+        self.port_changes.extend(PortChange::of_new_port(&port.described));
         self.ports.insert(number, port);
         Ok(number)
     }
@@ -145,7 +219,8 @@ impl Switch {
         datapath: &mut Datapath,
         now: Duration,
     ) -> Option<Box<dyn Port>> {
-        let SwitchPort { port, datapath_number, .. } = self.ports.remove(&number)?;
+        let SwitchPort { port, datapath_number, described, .. } = self.ports.remove(&number)?;
+        self.port_changes.push(PortChange::removed(&described));
         if datapath_number.is_some() {
             datapath.remove_port(port.name());
         }
@@ -170,9 +245,45 @@ impl Switch {
         &self.mac_table
     }
 
-    /// Sets which rules it has while no controller has given it any.
-    pub fn set_fail_mode(&mut self, fail_mode: FailMode) {
-        self.fail_mode = fail_mode;
+    /// Its flow tables.
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    /// Its groups.
+    pub fn groups(&self) -> &Arc<Groups> {
+        &self.groups
+    }
+
+    /// Its meters.
+    pub fn meters(&self) -> &Arc<Meters> {
+        &self.meters
+    }
+
+    /// Its mirrors.
+    pub fn mirrors(&self) -> &Mirrors {
+        &self.mirrors
+    }
+
+    /// Makes these its mirrors. Returns the names of those whose settings are not possible.
+    pub fn set_mirrors(&mut self, wanted: Vec<MirrorSettings>) -> Vec<String> {
+        let mut mirrors = Mirrors::clone(&self.mirrors);
+        let impossible = mirrors.set(wanted, &PortNames(&self.ports));
+        self.mirrors = Arc::new(mirrors);
+        impossible
+    }
+
+    /// Sets whether a controller is connected, and whether one wants to see packets that no rule
+    /// takes.
+    pub(crate) fn set_controllers(&mut self, has_controller: bool, reports_misses: bool) {
+        self.snapshot_is_stale |= self.has_controller != has_controller;
+        self.has_controller = has_controller;
+        self.reports_misses.store(reports_misses, Ordering::Relaxed);
+    }
+
+    /// Identifies the switch among all that the process ever had.
+    pub fn id(&self) -> SwitchId {
+        self.id
     }
 
     /// Sets whether it forwards packets to the addresses reserved for bridges (`forward-bpdu`).
@@ -183,12 +294,19 @@ impl Switch {
     /// What translation needs to know of it now. To be published after any change of ports or
     /// settings.
     pub fn snapshot(&self) -> SwitchSnapshot {
-        let ports = self.ports.iter().map(|(&number, port)| (number, port.snapshot()));
+        let ports = self.ports.iter().map(|(&number, port)| (number, port.snapshot(number)));
         SwitchSnapshot {
+            id: self.id,
             name: self.name.clone(),
-            fail_mode: self.fail_mode,
             forwards_reserved: self.forwards_reserved,
             mac_table: Arc::clone(&self.mac_table),
+            tables: Arc::clone(&self.tables),
+            groups: Arc::clone(&self.groups),
+            meters: Arc::clone(&self.meters),
+            mirrors: Arc::clone(&self.mirrors),
+            fragments: self.fragments,
+            has_controller: self.has_controller,
+            reports_misses: Arc::clone(&self.reports_misses),
             ports: ports.collect(),
         }
     }

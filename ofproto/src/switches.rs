@@ -5,12 +5,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use dpif::datapath;
 
+use crate::features::Features;
+use crate::group::Groups;
 use crate::mac_table::MacTable;
+use crate::meter::Meters;
+use crate::mirror::Mirrors;
+use crate::openflow::message::FragmentHandling;
+use crate::openflow::port::PortNo;
+use crate::openflow::text::Names;
 use crate::port::PortNumber;
 use crate::port_settings::PortSettings;
+use crate::recirculation::Recirculations;
+use crate::tables::Tables;
 
 /// What a switch does while no controller has given it rules (`Bridge.fail_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +30,10 @@ pub enum FailMode {
     /// It has no rules.
     Secure,
 }
+
+/// Tells switches apart, those that are gone included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SwitchId(pub [u8; 16]);
 
 /// Where packets of a port go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,28 +47,67 @@ pub enum Attachment {
 /// A port of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSnapshot {
+    /// Its number.
+    pub number: PortNumber,
     /// Its name.
     pub name: String,
     /// Where its packets go.
     pub attachment: Attachment,
     /// Its part in switching.
     pub settings: PortSettings,
+    /// Bits of [`config`](crate::openflow::message::config).
+    pub config: u32,
+    /// Bits of [`state`](crate::openflow::message::state).
+    pub state: u32,
 }
 
 /// A switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSnapshot {
+    /// Tells it from others, those that had its name before included.
+    pub id: SwitchId,
     /// Its name.
     pub name: String,
-    /// Which rules it has.
-    pub fail_mode: FailMode,
     /// Whether it forwards packets to addresses that are reserved for the protocols of bridges
     /// (`forward-bpdu`).
     pub forwards_reserved: bool,
     /// Where it saw stations.
     pub mac_table: Arc<MacTable>,
+    /// Its flow tables.
+    pub tables: Arc<Tables>,
+    /// Its groups.
+    pub groups: Arc<Groups>,
+    /// Its meters.
+    pub meters: Arc<Meters>,
+    /// Its mirrors.
+    pub mirrors: Arc<Mirrors>,
+    /// What it does with fragments of IP packets.
+    pub fragments: FragmentHandling,
+    /// Whether a controller is connected.
+    pub has_controller: bool,
+    /// Whether a controller that speaks a version before OpenFlow 1.3 wants to see packets for
+    /// which there is no rule.
+    pub reports_misses: Arc<AtomicBool>,
     /// Its ports.
     pub ports: BTreeMap<PortNumber, PortSnapshot>,
+}
+
+impl PortSnapshot {
+    /// Whether it is one end of a patch.
+    pub fn is_patch(&self) -> bool {
+        matches!(self.attachment, Attachment::Patch(_))
+    }
+}
+
+impl Names for SwitchSnapshot {
+    fn port(&self, port: PortNo) -> Option<&str> {
+        self.ports.get(&PortNumber(port.0)).map(|port| port.name.as_str())
+    }
+
+    fn port_by_name(&self, name: &str) -> Option<PortNo> {
+        let mut ports = self.ports.values();
+        ports.find(|port| port.name == name).map(|port| PortNo(port.number.0))
+    }
 }
 
 /// A port among those of all switches.
@@ -70,9 +123,12 @@ struct PortPlace {
 #[derive(Clone, Debug, Default)]
 pub struct Switches {
     switches: Vec<SwitchSnapshot>,
+    features: Features,
     by_datapath_port: HashMap<u32, PortPlace>,
     /// Patch ports whose peer names them in turn: by their own name, the place of the peer.
     patches: HashMap<String, PortPlace>,
+    /// Packets that are to be looked up again.
+    recirculations: Arc<Recirculations>,
 }
 
 impl Switches {
@@ -98,7 +154,33 @@ impl Switches {
             (back == name && peer != name).then(|| (name.to_owned(), place))
         });
         let patches = patches.collect();
-        Self { switches, by_datapath_port, patches }
+        let (features, recirculations) = (Features::default(), Arc::default());
+        Self { switches, features, by_datapath_port, patches, recirculations }
+    }
+
+    /// The same switches with these packets that are to be looked up again.
+    pub fn with_recirculations(self, recirculations: Arc<Recirculations>) -> Self {
+        Self { recirculations, ..self }
+    }
+
+    /// Packets that are to be looked up again.
+    pub fn recirculations(&self) -> &Arc<Recirculations> {
+        &self.recirculations
+    }
+
+    /// The same on a datapath with these features.
+    pub fn with_features(self, features: Features) -> Self {
+        Self { features, ..self }
+    }
+
+    /// What translation may ask of the datapath.
+    pub fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// The switch `id`.
+    pub fn by_id(&self, id: SwitchId) -> Option<&SwitchSnapshot> {
+        self.switches.iter().find(|switch| switch.id == id)
     }
 
     /// The switches.

@@ -1,19 +1,17 @@
-//! One OpenFlow connection as a state machine: bytes in, bytes out.
+//! One OpenFlow connection as a state machine: bytes in, messages out.
 
 use thiserror::Error;
+use tracing::{debug, error, warn};
 
 use crate::openflow::error::{ErrorMessage, OfError};
-use crate::openflow::header::{BadLength, HEADER_LEN, Header, Splitter};
+use crate::openflow::header::{BadLength, Header, Splitter};
+use crate::openflow::kind::{Kind, Raw};
+use crate::openflow::message::Hello;
+use crate::openflow::text::{NoNames, print_message};
 use crate::openflow::version::{Version, VersionSet};
 
-// Types of the messages that are the same in every version (OpenFlow 1.0, section 5.1).
-const HELLO: u8 = 0;
-const ERROR: u8 = 1;
-const ECHO_REQUEST: u8 = 2;
-const ECHO_REPLY: u8 = 3;
-
-/// Hello element with a bitmap of versions (OpenFlow 1.3.1, section 7.5.1).
-const ELEMENT_VERSION_BITMAP: u16 = 1;
+/// Transaction id of our hello.
+const HELLO_XID: u32 = 1;
 
 /// Why a connection cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -22,13 +20,13 @@ pub enum SessionError {
     #[error(transparent)]
     Length(#[from] BadLength),
     /// The peer's first message is no hello.
-    #[error("received message of type {kind} while expecting hello")]
+    #[error("received message while expecting hello: {message}")]
     NoHello {
-        /// Type of the message.
-        kind: u8,
+        /// The message as text.
+        message: String,
     },
     /// There is no version that both sides speak.
-    #[error("version negotiation failed (we support versions {ours}, peer supports {theirs})")]
+    #[error("version negotiation failed (we support {}, peer supports {})", text(*ours), text(*theirs))]
     NoCommonVersion {
         /// What we speak.
         ours: VersionSet,
@@ -40,6 +38,8 @@ pub enum SessionError {
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Session {
+    /// The peer as log lines call it.
+    peer: String,
     allowed: VersionSet,
     /// The version agreed on, once the peer has said hello.
     version: Option<Version>,
@@ -48,10 +48,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// A connection on which the versions `allowed` may be spoken; it begins with our hello.
-    pub fn new(allowed: VersionSet) -> Self {
-        let output = hello(allowed);
-        Self { allowed, version: None, input: Splitter::default(), output }
+    /// A connection with `peer` on which the versions `allowed` may be spoken; it begins with our
+    /// hello.
+    pub fn new(peer: &str, allowed: VersionSet) -> Self {
+        let output = Hello::encode(allowed, HELLO_XID);
+        log_sent(peer, &output);
+        let input = Splitter::default();
+        Self { peer: peer.to_owned(), allowed, version: None, input, output }
     }
 
     /// The version agreed on, once there is one.
@@ -64,124 +67,137 @@ impl Session {
         std::mem::take(&mut self.output)
     }
 
-    /// Takes bytes from the peer in. What it has to be told is in
-    /// [`take_output`](Self::take_output) afterwards, also when the connection is to end.
+    /// Takes bytes from the peer in and appends the messages after its hello to `messages`. What
+    /// it has to be told is in [`take_output`](Self::take_output) afterwards, also when the
+    /// connection is to end.
     ///
     /// # Errors
     /// When the connection is to end.
-    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
+    pub fn receive(
+        &mut self,
+        bytes: &[u8],
+        messages: &mut Vec<Vec<u8>>,
+    ) -> Result<(), SessionError> {
         self.input.push(bytes);
         while let Some(message) = self.input.next_message()? {
-            // A message is never shorter than its header.
-            let Ok(header) = Header::parse(message) else { continue };
-            let body = message.get(HEADER_LEN..).unwrap_or_default();
+            log_message(&self.peer, "received", message);
             let Some(version) = self.version else {
-                self.version = Some(negotiate(self.allowed, header, body, &mut self.output)?);
+                let hello = negotiate(&self.peer, self.allowed, message, &mut self.output);
+                self.version = Some(hello?);
                 continue;
             };
-            let reply = if header.version != version as u8 {
-                Some(ErrorMessage::reply(OfError::BadRequestVersion, version, message))
-            } else {
-                match header.kind {
-                    HELLO | ERROR | ECHO_REPLY => None,
-                    ECHO_REQUEST => Some(echo_reply(message)),
-                    _ => Some(ErrorMessage::reply(OfError::BadRequestType, version, message)),
-                }
-            };
-            self.output.extend(reply.into_iter().flatten());
+            match wrong_version(&self.peer, version, message) {
+                Some(reply) => self.output.extend(reply),
+                None => messages.push(message.to_vec()),
+            }
         }
         Ok(())
     }
 }
 
+/// Logs a message that was sent to `peer`.
+pub(super) fn log_sent(peer: &str, message: &[u8]) {
+    log_message(peer, "sent (Success)", message);
+}
+
+fn log_message(peer: &str, what: &str, message: &[u8]) {
+    if tracing::event_enabled!(target: "vconn", tracing::Level::DEBUG) {
+        let mut text = String::new();
+        print_message(&mut text, message, &NoNames);
+        debug!(target: "vconn", "{peer}: {what}: {}", text.trim_end_matches('\n'));
+    }
+}
+
+/// The error for a message of another version than `version`, if it may not have one.
+fn wrong_version(peer: &str, version: Version, message: &[u8]) -> Option<Vec<u8>> {
+    let header = Header::parse(message).ok()?;
+    let any_version = [Kind::Hello, Kind::Error, Kind::EchoRequest, Kind::EchoReply];
+    if header.version == version as u8
+        || Raw::parse(message).is_ok_and(|raw| any_version.contains(&raw.kind))
+    {
+        return None;
+    }
+    error!(
+        target: "vconn", limited = true,
+        "{peer}: received OpenFlow version {:#04x} != expected {:02x}", header.version, version as u8
+    );
+    let theirs = Version::from_wire(header.version).unwrap_or(Version::V10);
+    let reply = ErrorMessage::reply(OfError::BadRequestVersion, theirs, message);
+    log_sent(peer, &reply);
+    Some(reply)
+}
+
 /// The version that both sides speak, from the peer's first message. Without one, the error that
 /// tells the peer so is appended to `output`.
 fn negotiate(
-    allowed: VersionSet,
-    header: Header,
-    body: &[u8],
+    peer: &str,
+    ours: VersionSet,
+    message: &[u8],
     output: &mut Vec<u8>,
 ) -> Result<Version, SessionError> {
-    if header.kind != HELLO {
-        return Err(SessionError::NoHello { kind: header.kind });
+    let raw = Raw::parse(message).ok().filter(|raw| raw.kind == Kind::Hello);
+    let raw = raw.ok_or_else(|| {
+        let mut text = String::new();
+        print_message(&mut text, message, &NoNames);
+        SessionError::NoHello { message: text.trim_end_matches('\n').to_owned() }
+    })?;
+    let Hello { versions: theirs, strange } = Hello::decode(&raw);
+    if strange {
+        warn!(target: "vconn", limited = true, "{peer}: unknown data in hello");
     }
-    let theirs = version_bitmap(body).unwrap_or_else(|| VersionSet::up_to(header.version));
-    allowed.negotiate(theirs).ok_or_else(|| {
-        let error = SessionError::NoCommonVersion { ours: allowed, theirs };
-        let explanation = ErrorMessage {
-            error: OfError::HelloIncompatible,
-            data: error.to_string().into_bytes(),
-        };
-        output.extend(explanation.encode(ours(allowed), header.xid));
-        error
-    })
+    let Some(version) = ours.negotiate(theirs) else {
+        let told =
+            format!("We support {}, you support {}, no common versions.", text(ours), text(theirs));
+        let told = ErrorMessage { error: OfError::HelloIncompatible, data: told.into_bytes() };
+        let version = Version::from_wire(theirs.greatest()).unwrap_or(Version::V10);
+        let told = told.encode(version, 0);
+        log_sent(peer, &told);
+        output.extend(told);
+        return Err(SessionError::NoCommonVersion { ours, theirs });
+    };
+    debug!(
+        target: "vconn",
+        "{peer}: negotiated OpenFlow version {:#04x} (we support {}, peer supports {})",
+        version as u8, text(ours), text(theirs)
+    );
+    Ok(version)
 }
 
-/// The version in which we say hello: the greatest that we speak.
-fn ours(allowed: VersionSet) -> Version {
-    Version::from_wire(allowed.greatest()).unwrap_or(Version::V10)
-}
-
-/// Our hello: the greatest version in the header and all of them in a bitmap.
-fn hello(allowed: VersionSet) -> Vec<u8> {
-    let [v0, v1, v2, v3] = allowed.bits().to_be_bytes();
-    let [element_high, element_low] = ELEMENT_VERSION_BITMAP.to_be_bytes();
-    vec![
-        ours(allowed) as u8,
-        HELLO,
-        0,
-        16,
-        0,
-        0,
-        0,
-        1, // header
-        element_high,
-        element_low,
-        0,
-        8,
-        v0,
-        v1,
-        v2,
-        v3,
-    ]
-}
-
-/// The versions in the bitmap element of a hello, if it has one.
-fn version_bitmap(mut elements: &[u8]) -> Option<VersionSet> {
-    loop {
-        let (&[t0, t1, l0, l1], _) = elements.split_first_chunk()?;
-        let length = usize::from(u16::from_be_bytes([l0, l1]));
-        let content = elements.get(4..length)?;
-        if u16::from_be_bytes([t0, t1]) == ELEMENT_VERSION_BITMAP {
-            return Some(VersionSet::from_bits(u32::from_be_bytes(*content.first_chunk()?)));
+/// Versions in words.
+fn text(versions: VersionSet) -> String {
+    let greatest = versions.greatest();
+    match versions {
+        _ if versions.is_empty() => "no versions".to_owned(),
+        _ if versions.bits().is_power_of_two() => format!("version {greatest:#04x}"),
+        _ if versions == VersionSet::up_to(greatest) => {
+            format!("version {greatest:#04x} and earlier")
         }
-        // Elements are padded to multiples of 8 bytes.
-        elements = elements.get(length.next_multiple_of(8)..)?;
+        _ => format!("versions {versions}"),
     }
-}
-
-/// An echo reply: the request with another type.
-fn echo_reply(request: &[u8]) -> Vec<u8> {
-    let mut reply = request.to_vec();
-    if let Some(kind) = reply.get_mut(1) {
-        *kind = ECHO_REPLY;
-    }
-    reply
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const HELLO: u8 = 0;
+    const ERROR: u8 = 1;
+    const ECHO_REQUEST: u8 = 2;
+
     fn all() -> VersionSet {
         Version::ALL.into_iter().collect()
     }
 
+    fn receive(session: &mut Session, bytes: &[u8]) -> Result<Vec<Vec<u8>>, SessionError> {
+        let mut messages = vec![];
+        session.receive(bytes, &mut messages).map(|()| messages)
+    }
+
     /// A session after our hello and the peer's, which speaks OpenFlow 1.3.
     fn open() -> Session {
-        let mut session = Session::new(all());
+        let mut session = Session::new("peer", all());
         session.take_output();
-        session.receive(&[4, HELLO, 0, 8, 0, 0, 0, 9]).unwrap();
+        assert_eq!(receive(&mut session, &[4, HELLO, 0, 8, 0, 0, 0, 9]), Ok(vec![]));
         assert_eq!(session.version(), Some(Version::V13));
         assert_eq!(session.take_output(), []);
         session
@@ -189,18 +205,21 @@ mod tests {
 
     #[test]
     fn says_hello_first() {
-        let mut session = Session::new(all());
-        assert_eq!(session.take_output(), [6, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 0x7e]);
+        let mut session = Session::new("peer", all());
+        assert_eq!(session.take_output(), [6, 0, 0, 8, 0, 0, 0, 1]);
         assert_eq!(session.take_output(), []);
+        let some = [Version::V10, Version::V13].into_iter().collect();
+        let mut session = Session::new("peer", some);
+        assert_eq!(session.take_output(), [4, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0, 0, 0, 0x12]);
     }
 
     #[test]
     fn the_bitmap_counts_more_than_the_header() {
-        let mut session = Session::new(all());
+        let mut session = Session::new("peer", all());
         // Another element comes first; the bitmap says 1.0 and 1.2.
         let hello =
             [6, HELLO, 0, 24, 0, 0, 0, 1, 0, 9, 0, 5, 1, 0, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0b1010];
-        session.receive(&hello).unwrap();
+        assert_eq!(receive(&mut session, &hello), Ok(vec![]));
         assert_eq!(session.version(), Some(Version::V12));
     }
 
@@ -209,8 +228,8 @@ mod tests {
         for element in [&[0, 1, 0, 3][..], &[0, 1, 0, 8, 0, 0][..], &[0, 1, 0, 6, 0, 0][..], &[0]] {
             let mut hello = vec![2, HELLO, 0, 8 + element.len() as u8, 0, 0, 0, 1];
             hello.extend(element);
-            let mut session = Session::new(all());
-            session.receive(&hello).unwrap();
+            let mut session = Session::new("peer", all());
+            assert_eq!(receive(&mut session, &hello), Ok(vec![]));
             assert_eq!(session.version(), Some(Version::V11), "{element:?}");
         }
     }
@@ -218,53 +237,55 @@ mod tests {
     #[test]
     fn no_common_version_is_told() {
         let only_13 = [Version::V13].into_iter().collect();
-        let mut session = Session::new(only_13);
+        let mut session = Session::new("peer", only_13);
         session.take_output();
-        let error = session.receive(&[1, HELLO, 0, 8, 0, 0, 0, 7]).unwrap_err();
-        let text = "version negotiation failed (we support versions 0x04, peer supports 0x01)";
+        let error = receive(&mut session, &[2, HELLO, 0, 8, 0, 0, 0, 7]).unwrap_err();
+        let text = "version negotiation failed (we support version 0x04, peer supports version \
+                    0x02 and earlier)";
         assert_eq!(error.to_string(), text);
-        let mut told = vec![4, ERROR, 0, (12 + text.len()) as u8, 0, 0, 0, 7, 0, 0, 0, 0];
+        let text =
+            "We support version 0x04, you support version 0x02 and earlier, no common versions.";
+        let mut told = vec![2, ERROR, 0, (12 + text.len()) as u8, 0, 0, 0, 0, 0, 0, 0, 0];
         told.extend(text.as_bytes());
         assert_eq!(session.take_output(), told);
     }
 
     #[test]
     fn the_first_message_is_a_hello() {
-        let mut session = Session::new(all());
-        let error = session.receive(&[1, ECHO_REQUEST, 0, 8, 0, 0, 0, 7]).unwrap_err();
-        assert_eq!(error, SessionError::NoHello { kind: ECHO_REQUEST });
+        let mut session = Session::new("peer", all());
+        let error = receive(&mut session, &[1, ECHO_REQUEST, 0, 8, 0, 0, 0, 7]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "received message while expecting hello: OFPT_ECHO_REQUEST (xid=0x7): 0 bytes of \
+             payload"
+        );
     }
 
     #[test]
-    fn echoes_come_back_however_they_are_cut() {
-        let request = [4, ECHO_REQUEST, 0, 11, 1, 2, 3, 4, b'a', b'b', b'c'];
-        let reply = [4, ECHO_REPLY, 0, 11, 1, 2, 3, 4, b'a', b'b', b'c'];
+    fn messages_arrive_however_they_are_cut() {
+        let message = vec![4, ECHO_REQUEST, 0, 11, 1, 2, 3, 4, b'a', b'b', b'c'];
         let mut session = open();
-        session.receive(&request[..5]).unwrap();
+        assert_eq!(receive(&mut session, &message[..5]), Ok(vec![]));
+        assert_eq!(receive(&mut session, &message[5..]), Ok(vec![message.clone()]));
+        let two = vec![message.clone(), message];
+        assert_eq!(receive(&mut session, &two.concat()), Ok(two));
         assert_eq!(session.take_output(), []);
-        session.receive(&request[5..]).unwrap();
-        assert_eq!(session.take_output(), reply);
-        session.receive(&[request, request].concat()).unwrap();
-        assert_eq!(session.take_output(), [reply, reply].concat());
     }
 
     #[test]
-    fn other_requests_and_versions_are_refused() {
+    fn other_versions_are_refused_in_that_version() {
         let mut session = open();
-        session.receive(&[4, 5, 0, 8, 0, 0, 0, 1]).unwrap();
+        assert_eq!(receive(&mut session, &[1, 5, 0, 8, 0, 0, 0, 2]), Ok(vec![]));
         assert_eq!(
             session.take_output(),
-            [4, ERROR, 0, 20, 0, 0, 0, 1, 0, 1, 0, 1, 4, 5, 0, 8, 0, 0, 0, 1]
+            [1, ERROR, 0, 20, 0, 0, 0, 2, 0, 1, 0, 0, 1, 5, 0, 8, 0, 0, 0, 2]
         );
-        session.receive(&[1, ECHO_REQUEST, 0, 8, 0, 0, 0, 2]).unwrap();
+        // An echo may be of any version.
+        let echo = vec![1, ECHO_REQUEST, 0, 8, 0, 0, 0, 2];
+        assert_eq!(receive(&mut session, &echo), Ok(vec![echo]));
         assert_eq!(
-            session.take_output(),
-            [4, ERROR, 0, 20, 0, 0, 0, 2, 0, 1, 0, 0, 1, 2, 0, 8, 0, 0, 0, 2]
+            receive(&mut session, &[4, 5, 0, 7, 0, 0, 0, 1]),
+            Err(BadLength { length: 7 }.into())
         );
-        // Neither hello, error nor echo reply is answered.
-        session.receive(&[4, HELLO, 0, 8, 0, 0, 0, 3, 4, ECHO_REPLY, 0, 8, 0, 0, 0, 4]).unwrap();
-        session.receive(&[4, ERROR, 0, 12, 0, 0, 0, 5, 0, 1, 0, 1]).unwrap();
-        assert_eq!(session.take_output(), []);
-        assert_eq!(session.receive(&[4, 5, 0, 7, 0, 0, 0, 1]), Err(BadLength { length: 7 }.into()));
     }
 }

@@ -318,7 +318,7 @@ impl Field {
     }
 
     /// The lowest bit of the slot that belongs to the field.
-    pub(super) fn offset(self) -> usize {
+    pub(crate) fn offset(self) -> usize {
         usize::from(self.info().offset)
     }
 

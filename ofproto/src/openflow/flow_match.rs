@@ -99,6 +99,23 @@ impl<'a> Iterator for Entries<'a> {
     }
 }
 
+/// The number that bytes spell, the last 16 at most.
+fn big_endian(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+impl Entry {
+    fn of((_, slot, len, value, mask): <Entries<'_> as Iterator>::Item) -> Self {
+        Self {
+            slot,
+            value: Value::from_bytes(value),
+            mask: Value::from_bytes(mask),
+            len: value.len(),
+            masked: len & MASKED != 0,
+        }
+    }
+}
+
 impl Match {
     /// A match of every packet.
     pub fn new() -> Match {
@@ -116,26 +133,26 @@ impl Match {
 
     /// The slots with at least one bit to match, in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry> {
-        self.raw_entries().map(|(_, slot, len, value, mask)| Entry {
-            slot,
-            value: Value::from_bytes(value),
-            mask: Value::from_bytes(mask),
-            len: value.len(),
-            masked: len & MASKED != 0,
-        })
+        self.raw_entries().map(Entry::of)
+    }
+
+    /// As [`entries`](Self::entries), but only slot, value and mask, and no tunnel metadata.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (Slot, u128, u128)> {
+        let entries = self.raw_entries();
+        entries
+            .filter(|(_, slot, ..)| slot.tun_metadata_index().is_none())
+            .map(|(_, slot, _, value, mask)| (slot, big_endian(value), big_endian(mask)))
     }
 
     /// What the match says about `slot`, `None` when nothing.
     pub fn entry(&self, slot: Slot) -> Option<Entry> {
-        self.entries().find(|entry| entry.slot == slot)
+        self.raw_entries().find(|(_, found, ..)| *found == slot).map(Entry::of)
     }
 
     /// Value and mask of a slot of at most 16 bytes, zeros when the slot is not matched.
     pub fn get(&self, slot: Slot) -> (u128, u128) {
         let found = self.raw_entries().find(|(_, found, ..)| *found == slot);
-        let number =
-            |bytes: &[u8]| bytes.iter().fold(0u128, |number, byte| number << 8 | u128::from(*byte));
-        found.map_or((0, 0), |(_, _, _, value, mask)| (number(value), number(mask)))
+        found.map_or((0, 0), |(_, _, _, value, mask)| (big_endian(value), big_endian(mask)))
     }
 
     /// The value of a slot, zero when it is not matched.

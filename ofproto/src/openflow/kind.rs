@@ -383,6 +383,16 @@ impl Kind {
         self.rules().form.is_stats()
     }
 
+    /// Whether the kind is a statistics (multipart) request.
+    pub fn is_stats_request(self) -> bool {
+        matches!(self.rules().form, Form::StatsRequest(_) | Form::VendorRequest(..))
+    }
+
+    /// Whether a message of the kind has something after all headers.
+    pub fn needs_body(self) -> bool {
+        self.rules().minimum > 0
+    }
+
     /// Bytes of all headers in `version`.
     pub fn headers_len(self, version: Version) -> usize {
         self.rules().form.headers_len(version as u8)
@@ -458,7 +468,12 @@ impl Replies {
         true
     }
 
-    /// The messages, at least one.
+    /// The messages that are full, which are given away.
+    pub(crate) fn take_full(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// The messages that are left, at least one.
     pub fn finish(mut self) -> Vec<Vec<u8>> {
         self.messages.push(header::finish(self.current));
         self.messages

@@ -109,6 +109,11 @@ impl Slot {
         Slot(Place::End as u8 + N_XXREGS + index % N_TUN_METADATA)
     }
 
+    /// All slots but those of tunnel metadata, in order.
+    pub fn fixed() -> impl Iterator<Item = Slot> {
+        (0..Slot::tun_metadata(0).0).map(Slot)
+    }
+
     /// The index of a tunnel metadata slot, `None` for any other.
     pub fn tun_metadata_index(self) -> Option<u8> {
         self.0.checked_sub(Slot::tun_metadata(0).0)

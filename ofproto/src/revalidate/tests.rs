@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::Mutex;
 
+use dpif::WorkerId;
+use dpif::action::Action;
 use dpif::datapath::{Config, DatapathType, PortNumber as DatapathPort, Topology};
 use dpif::pmd::assign::Core;
 use netdev::ethernet_address::EthernetAddress;
@@ -17,6 +19,7 @@ use super::*;
 use crate::epoch::Epoch;
 use crate::port::PortNumber;
 use crate::port_settings::{PortSettings, VlanMode};
+use crate::rule::RuleParts;
 use crate::switch::Switch;
 use crate::switches::FailMode;
 
@@ -166,6 +169,7 @@ impl Setup {
         let epoch = Arc::new(Epoch::default());
         let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch)));
         let datapath = Datapath::new(Config {
+            name: "ovs-dummy".to_owned(),
             kind: DatapathType::Dummy,
             topology: Topology { cores, is_real: false },
             frames: 256,
@@ -179,6 +183,7 @@ impl Setup {
             upcalls,
             switch: Switch::new("br0", epoch),
         };
+        setup.switch.tables().add(RuleParts::normal(0)).unwrap();
         for name in ["p1", "p2", "p3"] {
             let (received, sent) = (Frames::default(), Frames::default());
             let port = MemoryPort {
@@ -205,7 +210,10 @@ impl Setup {
     }
 
     fn set_fail_mode(&mut self, fail_mode: FailMode) {
-        self.switch.set_fail_mode(fail_mode);
+        match fail_mode {
+            FailMode::Standalone => drop(self.switch.tables().add(RuleParts::normal(0))),
+            FailMode::Secure => self.switch.tables().clear(),
+        }
         self.reconfigure();
     }
 
@@ -337,9 +345,9 @@ fn other_settings_make_other_flows() {
 
 /// The number of flows that go at some time after now.
 fn gone_after(setup: &mut Setup, time: Duration) -> usize {
-    let flows = setup.datapath.dump_flows(None);
-    let epoch = setup.upcalls.epoch().get();
-    setup.revalidator.judge(&flows, epoch, clock::now() + time).len()
+    let mut pass = setup.revalidator.begin(&setup.datapath, clock::now() + time);
+    let flows: Vec<_> = pass.flows.by_ref().collect();
+    flows.iter().filter(|flow| setup.revalidator.judge(flow, &mut pass).is_some()).count()
 }
 
 #[test]
@@ -472,7 +480,9 @@ fn flows_come_true_while_poll_threads_forward() {
     assert!(flows.iter().all(|flow| matches!(flow.worker(), WorkerId::Core(_))));
     let switches = setup.upcalls.switches();
     for flow in flows {
-        let request = Request { key: flow.key(), is_packet: false, trace: None };
+        let request = Request::flow(flow.key());
         assert_eq!(flow.actions(), translate(&switches, request).unwrap().actions);
     }
 }
+
+mod rules;

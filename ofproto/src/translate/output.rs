@@ -1,53 +1,178 @@
-//! Sending the packet out of a port.
+//! Sending the packet out of ports.
 
-use dpif::action::Action;
-use dpif::flow::VlanKey;
-use netdev::wire::vlan;
+use dpif::action::{Action as DpAction, slow_path};
 
 use super::TraceKind;
 use super::context::Context;
+use super::table::Mode;
+use crate::openflow::action::Subfield;
+use crate::openflow::message::config;
+use crate::openflow::port::PortNo;
+use crate::port::PortNumber;
 use crate::switches::{Attachment, PortSnapshot};
 
+/// More about an output.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    /// Nothing is done to the packet afterwards.
+    pub(super) is_last: bool,
+    /// It is of a bucket of a group.
+    pub(super) in_bucket: bool,
+    /// The packet is cut before.
+    pub(super) is_cut: bool,
+    /// Controllers may be told if there is no rule.
+    pub(super) may_report: bool,
+}
+
 impl<'a> Context<'a> {
+    /// Does an output action.
+    pub(super) fn output(&mut self, port: PortNo, max_len: u16, output: Output) {
+        let in_port = PortNo(self.flow.in_port.get());
+        match port {
+            PortNo::IN_PORT => self.output_to(in_port, output),
+            PortNo::TABLE => self.enter_table(0, output.may_report, Mode::Packet, false),
+            PortNo::NORMAL => self.normal(output.is_last),
+            PortNo::FLOOD => self.flood_ports(false, output),
+            PortNo::ALL => self.flood_ports(true, output),
+            PortNo::CONTROLLER => self.output_to_controller(max_len, output.in_bucket),
+            PortNo::NONE => {}
+            port if port == in_port => self.report_notice("skipping output to input port"),
+            port => self.output_to(port, output),
+        }
+    }
+
+    /// Sends the packet out of the port with a number.
+    fn output_to(&mut self, port: PortNo, output: Output) {
+        match self.switch.ports.get(&PortNumber(port.0)) {
+            Some(port) => self.send(port, output.is_last, output.is_cut),
+            None => {
+                self.report(TraceKind::Warning, |_| "Nonexistent output port".to_owned());
+            }
+        }
+    }
+
     /// Sends the packet, as it is now, out of a port of the switch.
-    pub(super) fn output(&mut self, port: &'a PortSnapshot) {
+    pub(super) fn send(&mut self, port: &'a PortSnapshot, is_last: bool, is_cut: bool) {
+        if port.config & config::NO_FWD != 0 {
+            return self
+                .report(TraceKind::Detail, |_| "OFPPC_NO_FWD set, skipping output".to_owned());
+        }
+        if self.snap_length != 0 && port.is_patch() {
+            return self.report(TraceKind::Warning, |_| {
+                "Mirror truncate to ODPP_NONE, skipping output".to_owned()
+            });
+        }
         let is_protected = self.in_port().is_some_and(|port| port.settings.is_protected);
         if is_protected && port.settings.is_protected {
             return self.report(TraceKind::Warning, |_| {
                 "Flow is between protected ports, skipping output.".to_owned()
             });
         }
+        if !self.flow.packet.is_ethernet() {
+            return self.report(TraceKind::Warning, |_| {
+                "Trying to send non-Ethernet packet through legacy L2 port. Dropping packet."
+                    .to_owned()
+            });
+        }
         match port.attachment {
             Attachment::Datapath(number) => {
-                self.commit_vlans();
-                self.actions.push(Action::Output(number.0));
+                self.commit();
+                if let Some(length) = self.snap() {
+                    self.cut(length);
+                }
+                self.actions.push(DpAction::Output(number.0));
+                self.mirror_sent(port.number);
             }
             Attachment::Patch(_) => {
-                if let Some((switch, in_port)) = self.switches.peer_of(&port.name) {
-                    self.visit(switch, in_port);
+                let Some((switch, in_port)) = self.switches.peer_of(&port.name) else { return };
+                if is_cut {
+                    self.report_error(|_| "Cannot truncate output to patch port".to_owned());
                 }
+                self.visit(switch, in_port, is_last);
             }
         }
     }
 
-    /// Adds the actions that give the packet the tags that it is to have. Those that it has
-    /// already, counted from the innermost, stay.
-    fn commit_vlans(&mut self) {
-        let (old, new) = (tags(&self.sent_vlans), tags(&self.key.vlans));
-        let pairs = old.iter().rev().zip(new.iter().rev());
-        let same = pairs.take_while(|(old, new)| old == new).count();
-        if old.len() > same {
-            self.note_tags();
+    /// Sends the packet out of all ports but the one on which it came; unless `all`, not out of
+    /// those that are not for flooding.
+    fn flood_ports(&mut self, all: bool, output: Output) {
+        let in_port = self.in_port_number();
+        let ports = self.switch.ports.iter();
+        let mut ports = ports
+            .filter(|(number, port)| {
+                **number != in_port && (all || port.config & config::NO_FLOOD == 0)
+            })
+            .map(|(_, port)| port)
+            .peekable();
+        while let Some(port) = ports.next() {
+            self.send(port, output.is_last && ports.peek().is_none(), false);
         }
-        self.actions.extend(old.iter().skip(same).map(|_| Action::PopVlan));
-        let added = new.iter().take(new.len() - same).rev();
-        self.actions
-            .extend(added.map(|tag| Action::PushVlan { tpid: tag.tpid.get(), tci: tag.tci.get() }));
-        self.sent_vlans = self.key.vlans;
     }
-}
 
-/// The tags that are there.
-fn tags(vlans: &[VlanKey]) -> Vec<VlanKey> {
-    vlans.iter().copied().take_while(|tag| tag.tci.get() & vlan::CFI != 0).collect()
+    /// Sends the packet to the port whose number is in a field.
+    pub(super) fn output_field(&mut self, src: &Subfield, max_len: u16, output: Output) {
+        let port = self.flow.subfield(src);
+        match u16::try_from(port) {
+            Ok(port) => {
+                self.report(TraceKind::Detail, |_| format!("output port is {port}"));
+                self.note_subfield(src);
+                self.output(PortNo(port), max_len, output);
+            }
+            Err(_) => {
+                self.report(TraceKind::Warning, |_| format!("output port {port} is out of range"))
+            }
+        }
+    }
+
+    /// Sends the first bytes of the packet to a port.
+    pub(super) fn output_cut(&mut self, port: PortNo, max_len: u32, output: Output) {
+        let is_real = match port {
+            PortNo::TABLE
+            | PortNo::NORMAL
+            | PortNo::FLOOD
+            | PortNo::ALL
+            | PortNo::CONTROLLER
+            | PortNo::NONE => {
+                return self.report(TraceKind::Warning, |_| {
+                    format!("output_trunc does not support port: {port}")
+                });
+            }
+            PortNo(number) if number == self.flow.in_port.get() => {
+                return self.report_notice("skipping output to input port");
+            }
+            PortNo(number) => {
+                let port = self.switch.ports.get(&PortNumber(number));
+                port.is_some_and(|port| !port.is_patch())
+            }
+        };
+        if !is_real {
+            return self
+                .report_error(|_| format!("output_trunc does not support patch port {port}"));
+        }
+        self.cut(max_len);
+        self.output(port, 0, Output { is_cut: true, ..output });
+    }
+
+    /// Cuts the packet for the next output.
+    fn cut(&mut self, length: u32) {
+        self.actions.push(DpAction::Truncate(length));
+        if !self.features().trunc {
+            self.slow |= slow_path::ACTION;
+        }
+    }
+
+    /// Sends the packet to a queue of a port.
+    pub(super) fn enqueue(&mut self, port: PortNo, queue: u32, output: Output) {
+        self.read.packet.skb_priority.set(u32::MAX);
+        let in_port = PortNo(self.flow.in_port.get());
+        let port = match port {
+            PortNo::IN_PORT => in_port,
+            port if port == in_port => return,
+            port => port,
+        };
+        let old = self.flow.packet.skb_priority;
+        self.flow.packet.skb_priority.set(queue);
+        self.output_to(port, output);
+        self.flow.packet.skb_priority = old;
+    }
 }

@@ -2,6 +2,7 @@
 
 mod model;
 mod normal;
+mod rules;
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,12 @@ use netdev::wire::vlan;
 
 use super::*;
 use crate::epoch::Epoch;
+use crate::openflow::message::{FlowFlags, FragmentHandling, state};
+use crate::openflow::text::{NoNames, parse_actions, parse_match};
 use crate::port_settings::{PortSettings, VlanMode};
-use crate::switches::{Attachment, FailMode, PortSnapshot, SwitchSnapshot};
+use crate::rule::RuleParts;
+use crate::switches::{Attachment, PortSnapshot, SwitchId, SwitchSnapshot};
+use crate::tables::Tables;
 
 /// VLAN and priority, after the tag protocol.
 type TestTag = (u16, u16, u16);
@@ -27,26 +32,61 @@ fn address(last: u8) -> EthernetAddress {
 
 fn port(number: u32, settings: PortSettings) -> PortSnapshot {
     let attachment = Attachment::Datapath(datapath::PortNumber(number));
-    PortSnapshot { name: format!("p{number}"), attachment, settings }
+    snapshot(&format!("p{number}"), attachment, settings)
 }
 
 fn patch(name: &str, peer: &str) -> PortSnapshot {
     let attachment = Attachment::Patch(peer.to_owned());
-    PortSnapshot { name: name.to_owned(), attachment, settings: PortSettings::default() }
+    snapshot(name, attachment, PortSettings::default())
+}
+
+fn snapshot(name: &str, attachment: Attachment, settings: PortSettings) -> PortSnapshot {
+    let name = name.to_owned();
+    // The switch numbers it.
+    let number = PortNumber(0);
+    PortSnapshot { number, name, attachment, settings, config: 0, state: state::LIVE }
 }
 
 fn access(tag: u16) -> PortSettings {
     PortSettings { vlan_mode: VlanMode::Access, tag, ..PortSettings::default() }
 }
 
+/// A rule of table 0, or of the one that its match begins with, as `1:in_port=1`.
+fn rule(priority: u32, flow_match: &str, actions: &str) -> RuleParts {
+    let (table, flow_match) = flow_match.split_once(':').unwrap_or(("0", flow_match));
+    RuleParts {
+        table: table.parse().unwrap(),
+        priority,
+        flow_match: parse_match(flow_match, &NoNames).unwrap(),
+        cookie: 0,
+        idle_timeout: 0,
+        hard_timeout: 0,
+        importance: 0,
+        flags: FlowFlags(0),
+        actions: parse_actions(actions, &NoNames).unwrap().into(),
+    }
+}
+
 /// A switch whose ports are numbered from 1.
 fn switch(name: &str, ports: impl IntoIterator<Item = PortSnapshot>) -> SwitchSnapshot {
+    let tables = Tables::new(Arc::default());
+    tables.add(rule(0, "", "normal")).unwrap();
+    let mut id = [0; 16];
+    id.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
+    let ports = (1..).map(PortNumber).zip(ports);
     SwitchSnapshot {
+        id: SwitchId(id),
         name: name.to_owned(),
-        fail_mode: FailMode::Standalone,
         forwards_reserved: false,
         mac_table: Arc::new(MacTable::new(Arc::new(Epoch::default()))),
-        ports: (1..).map(PortNumber).zip(ports).collect(),
+        tables: Arc::new(tables),
+        groups: Arc::default(),
+        meters: Arc::default(),
+        mirrors: Arc::default(),
+        fragments: FragmentHandling::Normal,
+        has_controller: false,
+        reports_misses: Arc::default(),
+        ports: ports.map(|(number, port)| (number, PortSnapshot { number, ..port })).collect(),
     }
 }
 
@@ -70,7 +110,7 @@ fn key(in_port: u32, source: EthernetAddress, to: EthernetAddress, tags: &[TestT
 
 /// The result for a packet, or for a flow when `is_packet` is not set.
 fn run(switches: &Switches, key: &FlowKey, is_packet: bool) -> Translation {
-    translate(switches, Request { key, is_packet, trace: None }).unwrap()
+    translate(switches, Request { is_packet, ..Request::flow(key) }).unwrap()
 }
 
 /// What actions send for a packet with these tags.
@@ -97,7 +137,8 @@ fn sent(actions: &[Action], tags: &[TestTag]) -> Vec<Sent> {
 /// The text of a trace, one entry a line behind its kind.
 fn trace_of(switches: &Switches, key: &FlowKey, is_packet: bool) -> Vec<String> {
     let mut trace = Trace::default();
-    translate(switches, Request { key, is_packet, trace: Some(&mut trace) }).unwrap();
+    let request = Request { is_packet, trace: Some(&mut trace), ..Request::flow(key) };
+    translate(switches, request).unwrap();
     let entries = trace.entries.into_iter();
     entries.map(|entry| format!("{} {:?} {}", entry.depth, entry.kind, entry.text)).collect()
 }

@@ -1,5 +1,8 @@
 //! Why a translation came out as it did, for people.
 
+use crate::flow::Flow;
+use crate::openflow::action::Nat;
+
 /// What an entry of a trace is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceKind {
@@ -7,6 +10,10 @@ pub enum TraceKind {
     Bridge,
     /// A rule was found, or none.
     Table,
+    /// A bucket of a group is executed.
+    Bucket,
+    /// Translation goes on where it stopped before.
+    Thaw,
     /// An action of a rule.
     Action,
     /// What the action did.
@@ -22,7 +29,7 @@ pub enum TraceKind {
 pub struct TraceEntry {
     /// What it is about.
     pub kind: TraceKind,
-    /// Patch ports that the packet went through before, or rules that led to this one.
+    /// Number of entries before that it is a part of: entries form a tree.
     pub depth: u32,
     /// Its text, in the words of OVS.
     pub text: String,
@@ -33,4 +40,21 @@ pub struct TraceEntry {
 pub struct Trace {
     /// The entries.
     pub entries: Vec<TraceEntry>,
+    /// Whether ports are to be written by name.
+    pub names: bool,
+    /// Where translation goes on with the packet or a copy of it.
+    pub forks: Vec<Fork>,
+}
+
+/// A packet that is looked up again after an action of the datapath.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// Under which number it is looked up.
+    pub recirculation: u32,
+    /// The connection tracking zone that it went through.
+    pub zone: u16,
+    /// Address translation that it went through.
+    pub nat: Option<Nat>,
+    /// What it is before.
+    pub flow: Flow,
 }

@@ -89,6 +89,13 @@ impl Tags {
         tags
     }
 
+    /// The same with another VLAN in the outermost.
+    pub(super) fn in_vlan(self, vlan: u16) -> Self {
+        let mut tags = self;
+        tags.outer_mut().vlan = vlan;
+        tags
+    }
+
     /// The tags with which a packet in the VLAN of these leaves by a port. `priority` is that of
     /// the packet.
     pub(super) fn sent_on(self, port: &PortSettings, priority: u16) -> Self {

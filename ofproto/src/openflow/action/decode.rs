@@ -404,7 +404,6 @@ fn read_load(body: &mut Reader<'_>, context: &DecodeContext<'_>) -> Result<Actio
 }
 
 fn read_load2(body: &mut Reader<'_>, context: &DecodeContext<'_>) -> Result<Action, OfError> {
-    body.skip(6)?;
     let entry = oxm::read_action_entry(body, context.tlv)?;
     body.zeros(body.len(), OfError::BadActionSetArgument)?;
     if !entry.field.writable() {

@@ -208,6 +208,7 @@ fn put(out: &mut Vec<u8>, version: Version, action: &Action) {
                 put_as_instruction(out, version, action);
             }
         }
+        Action::Unroll { .. } => {}
     }
 }
 
@@ -417,7 +418,7 @@ fn put_set_field_as_loads(out: &mut Vec<u8>, version: Version, set: &SetField) {
         || set.field.is_variable()
         || short_header(&Subfield::whole(set.field)) == 0;
     if long {
-        let mut body = vec![0; 6];
+        let mut body = Vec::new();
         let mask = set.partial_mask();
         let len = value_len(set.field, &set.value, mask);
         oxm::put_entry(&mut body, None, set.field, &set.value, mask, len);

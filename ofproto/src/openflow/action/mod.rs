@@ -648,6 +648,8 @@ pub enum Action {
     WriteMetadata { metadata: u64, mask: u64 },
     /// Continue in a table.
     GotoTable(u8),
+    /// Not on the wire: what follows is of a flow of this table with this cookie.
+    Unroll { table: u8, cookie: u64 },
 }
 
 impl Action {

@@ -262,3 +262,16 @@ fn errors_are_those_of_the_standard_switch() {
         assert_eq!(decode(data, Version::V10), Err(error), "{data:02x?}");
     }
 }
+
+#[test]
+fn fields_of_experimenters_are_set() {
+    // As ovs-ofctl sends it.
+    let bytes = [
+        0xff, 0xff, 0, 0x18, 0, 0, 0x23, 0x20, 0, 0x21, 0xff, 0xff, 0x22, 8, 0, 0, 0x23, 0x20, 0,
+        0x0d, 0xb0, 0, 0, 0,
+    ];
+    let actions = decode(&bytes, Version::V10).unwrap();
+    let [Action::SetField(set)] = &actions[..] else { panic!("{actions:?}") };
+    assert_eq!((set.field, set.value.low()), (Field::reg(16), 0xdb000));
+    assert_eq!(encode(&actions, Version::V10), bytes);
+}

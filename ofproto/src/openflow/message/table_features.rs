@@ -45,6 +45,11 @@ impl FieldSet {
         Field::all().filter(move |field| set.contains(*field))
     }
 
+    /// Whether all fields of `other` are in the set.
+    fn is_superset_of(&self, other: &FieldSet) -> bool {
+        self.0.iter().zip(&other.0).all(|(own, other)| other & !own == 0)
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
@@ -148,6 +153,17 @@ impl InstructionFeatures {
             tables.get(usize::from(table / 64)).is_some_and(|word| word >> (table % 64) & 1 != 0)
         };
         (0..u8::MAX).filter(has)
+    }
+
+    fn is_superset_of(&self, other: &InstructionFeatures) -> bool {
+        let mut tables = self.next_tables.iter().zip(&other.next_tables);
+        let parts = [(&self.write, &other.write), (&self.apply, &other.apply)];
+        tables.all(|(own, other)| other & !own == 0)
+            && other.instructions & !self.instructions == 0
+            && parts.iter().all(|(own, other)| {
+                other.actions & !own.actions == 0
+                    && own.set_fields.is_superset_of(&other.set_fields)
+            })
     }
 
     /// Adds a table that goto-table reaches.
@@ -370,6 +386,28 @@ impl InstructionFeatures {
 }
 
 impl TableFeatures {
+    /// Takes over what is in properties.
+    pub(crate) fn copy_properties(&mut self, from: &TableFeatures) {
+        self.any_properties = from.any_properties;
+        (self.nonmiss, self.miss) = (from.nonmiss, from.miss);
+        (self.match_fields, self.mask, self.wildcard) =
+            (from.match_fields, from.mask, from.wildcard);
+    }
+
+    /// Whether the table can do all that `other` can.
+    pub(crate) fn is_superset_of(&self, other: &TableFeatures) -> bool {
+        other.metadata_match & !self.metadata_match == 0
+            && other.metadata_write & !self.metadata_write == 0
+            && self.max_entries >= other.max_entries
+            && self.eviction >= other.eviction
+            && self.vacancy_events >= other.vacancy_events
+            && self.nonmiss.is_superset_of(&other.nonmiss)
+            && self.miss.is_superset_of(&other.miss)
+            && self.match_fields.is_superset_of(&other.match_fields)
+            && self.mask.is_superset_of(&other.mask)
+            && self.wildcard.is_superset_of(&other.wildcard)
+    }
+
     /// Appends the table to table features replies; `false` when no message can hold it.
     pub fn append(&self, replies: &mut Replies, version: Version) -> bool {
         let command = if version >= Version::V15 { self.command as u8 } else { 0 };

@@ -167,6 +167,11 @@ fn print_action(out: &mut String, action: &Action, names: &dyn Names) {
             out.push_str("goto_table:");
             put_table(out, *table, names);
         }
+        Action::Unroll { table, cookie } => {
+            out.push_str("unroll_xlate(table=");
+            put_table(out, *table, names);
+            put(out, format_args!(", cookie={cookie})"));
+        }
     }
 }
 

@@ -25,10 +25,30 @@ enum Style {
     PrefixedHex,
 }
 
+/// Values and masks of headers that no match can speak of, but packets have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InnerHeaders {
+    /// The second VLAN tag.
+    pub vlan: (u16, u16),
+    /// The second and third MPLS label.
+    pub mpls: [(u32, u32); 2],
+}
+
 /// Appends the match as `name=value,...`, with the priority in front unless it is the default.
 pub fn print_match(out: &mut String, flow_match: &Match, priority: u16, names: &dyn Names) {
+    print_match_of_packet(out, flow_match, InnerHeaders::default(), priority, names);
+}
+
+/// The same with headers that are further inside.
+pub fn print_match_of_packet(
+    out: &mut String,
+    flow_match: &Match,
+    inner: InnerHeaders,
+    priority: u16,
+    names: &dyn Names,
+) {
     let start = out.len();
-    Printer { out, flow_match, names }.run(priority);
+    Printer { out, flow_match, inner, names }.run(priority);
     if out.len() > start {
         chomp(out, ',');
     }
@@ -37,6 +57,7 @@ pub fn print_match(out: &mut String, flow_match: &Match, priority: u16, names: &
 struct Printer<'a> {
     out: &'a mut String,
     flow_match: &'a Match,
+    inner: InnerHeaders,
     names: &'a dyn Names,
 }
 
@@ -127,6 +148,11 @@ impl Printer<'_> {
         self.slot("recirc_id", Slot::RECIRC_ID, Style::Hex);
         self.slot("dp_hash", Slot::DP_HASH, Style::Hex);
         self.decimal("conj_id", Slot::CONJ_ID);
+        let (priority, mask) = self.flow_match.get(Slot::SKB_PRIORITY);
+        if mask != 0 {
+            let priority = alternate_hex(priority as u64);
+            put(self.out, format_args!("skb_priority={priority},"));
+        }
         self.port("actset_output", Slot::ACTSET_OUTPUT);
         self.connection();
         let kind = self.packet_type();
@@ -140,7 +166,12 @@ impl Printer<'_> {
         self.tunnel();
         self.slot("metadata", Slot::METADATA, Style::Hex);
         self.port("in_port", Slot::IN_PORT);
-        self.vlan();
+        let (tci, mask) = self.flow_match.get(Slot::VLAN_TCI);
+        self.vlan("", tci as u16, mask as u16);
+        if mask != 0 {
+            let (tci, mask) = self.inner.vlan;
+            self.vlan("1", tci, mask);
+        }
         self.mac("dl_src", Slot::ETH_SRC);
         self.mac("dl_dst", Slot::ETH_DST);
         if !kind_named && self.flow_match.mask(Slot::ETH_TYPE) != 0 {
@@ -180,7 +211,9 @@ impl Printer<'_> {
     /// Returns the Ethernet type, which the packet type may determine.
     fn packet_type(&mut self) -> u16 {
         let (value, mask) = self.flow_match.get(Slot::PACKET_TYPE);
-        if mask != 0 && !self.flow_match.is_ethernet_only() {
+        // Flows of the datapath, which alone match the round, tell of Ethernet too.
+        let is_megaflow = self.flow_match.mask(Slot::RECIRC_ID) != 0;
+        if mask != 0 && (!self.flow_match.is_ethernet_only() || is_megaflow) {
             put_packet_type(self.out, value as u32, mask as u32);
             self.out.push(',');
             if value >> 16 == 1 {
@@ -264,9 +297,8 @@ impl Printer<'_> {
         }
     }
 
-    fn vlan(&mut self) {
-        let (tci, mask) = self.flow_match.get(Slot::VLAN_TCI);
-        let (tci, mask) = (tci as u16, mask as u16);
+    /// `suffix` tells the tag from others.
+    fn vlan(&mut self, suffix: &str, tci: u16, mask: u16) {
         if mask == 0 {
             return;
         }
@@ -279,15 +311,15 @@ impl Printer<'_> {
             && vid_mask | pcp_mask != 0
         {
             if vid_mask != 0 {
-                put(self.out, format_args!("dl_vlan={},", tci & VLAN_VID));
+                put(self.out, format_args!("dl_vlan{suffix}={},", tci & VLAN_VID));
             }
             if pcp_mask != 0 {
-                put(self.out, format_args!("dl_vlan_pcp={},", tci >> 13));
+                put(self.out, format_args!("dl_vlan_pcp{suffix}={},", tci >> 13));
             }
         } else if mask == u16::MAX {
-            put(self.out, format_args!("vlan_tci={tci:#06x},"));
+            put(self.out, format_args!("vlan_tci{suffix}={tci:#06x},"));
         } else {
-            put(self.out, format_args!("vlan_tci={tci:#06x}/{mask:#06x},"));
+            put(self.out, format_args!("vlan_tci{suffix}={tci:#06x}/{mask:#06x},"));
         }
     }
 
@@ -359,6 +391,9 @@ impl Printer<'_> {
             if mask >> shift & bits != 0 {
                 put(self.out, format_args!("{name}={},", entry >> shift & bits));
             }
+        }
+        for (name, (entry, mask)) in ["mpls_lse1", "mpls_lse2"].into_iter().zip(self.inner.mpls) {
+            self.number(name, entry.into(), mask.into(), u32::MAX.into(), Style::Decimal32);
         }
     }
 

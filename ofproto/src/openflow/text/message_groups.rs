@@ -5,7 +5,7 @@ use super::super::port::PortNo;
 use super::super::version::Version;
 use super::message::{put_bits, put_duration};
 use super::value::put_value;
-use super::{Names, chomp, print_actions, put, put_port};
+use super::{Names, NoNames, chomp, print_actions, put, put_port};
 
 pub(super) fn print_group_mod(
     out: &mut String,
@@ -35,6 +35,21 @@ pub(super) fn print_group_mod(
     print_buckets(out, &group.buckets, group.group_type, version, names);
 }
 
+/// A group with some of its buckets, in one line.
+pub fn print_group(
+    out: &mut String,
+    id: u32,
+    group_type: GroupType,
+    selection: &SelectionMethod,
+    buckets: &[Bucket],
+) {
+    put(out, format_args!("group_id={id}"));
+    print_group_type(out, group_type);
+    print_selection(out, selection, &NoNames);
+    out.push(',');
+    print_buckets(out, buckets, group_type, Version::V15, &NoNames);
+}
+
 pub(super) fn print_group_type(out: &mut String, group_type: GroupType) {
     out.push_str(match group_type {
         GroupType::All => ",type=all",
@@ -58,16 +73,23 @@ pub(super) fn print_selection(out: &mut String, selection: &SelectionMethod, nam
         1 => ",fields=",
         _ => ",fields(",
     });
+    out.push_str(&hash_fields_text(selection, names));
+    out.push_str(if several { ")" } else { "" });
+}
+
+/// The fields that a select group hashes, separated by commas.
+pub fn hash_fields_text(selection: &SelectionMethod, names: &dyn Names) -> String {
+    let mut out = String::new();
     for (field, value) in &selection.fields {
         out.push_str(field.name());
         if !value.is_ones(field.bytes() * 8) {
             out.push('=');
-            put_value(out, *field, value, None, names);
+            put_value(&mut out, *field, value, None, names);
         }
         out.push(',');
     }
-    chomp(out, ',');
-    out.push_str(if several { ")" } else { "" });
+    chomp(&mut out, ',');
+    out
 }
 
 fn put_bucket_id(out: &mut String, label: &str, id: u32, version: Version) {

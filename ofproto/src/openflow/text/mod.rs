@@ -1,11 +1,13 @@
 //! The text forms of matches and actions, as `ovs-ofctl` writes and reads them.
 
 mod action;
+mod connection_state;
 mod flow_match;
 mod message;
 mod message_groups;
 mod message_parts;
 mod parse_action;
+mod parse_exact;
 mod parse_learn;
 mod parse_match;
 mod parse_nested;
@@ -15,12 +17,26 @@ mod value;
 use std::fmt::Write as _;
 
 pub use self::action::print_actions;
-pub use self::flow_match::print_match;
+pub use self::connection_state::{connection_state_text, parse_connection_state};
+pub use self::flow_match::{InnerHeaders, print_match, print_match_of_packet};
 pub use self::message::{print_flow, print_message};
+pub use self::message_groups::{hash_fields_text, print_group};
 pub use self::parse_action::parse_actions;
+pub use self::parse_exact::parse_packet_fields;
 pub use self::parse_match::{OtherWords, parse_match, parse_match_words};
 pub use self::scan::ParseError;
+use self::scan::Word;
+pub(crate) use self::value::{alternate_hex, put_subfield, put_value};
+use super::action::Subfield;
 use super::port::PortNo;
+
+/// Reads some bits of a field: `name`, `name[]`, `name[bit]` or `name[first..last]`.
+///
+/// # Errors
+/// What is wrong, and where.
+pub fn parse_subfield(text: &str) -> Result<Subfield, ParseError> {
+    Word::new(text).subfield()
+}
 
 /// The priority of flows that say none, which texts leave out.
 pub const DEFAULT_PRIORITY: u16 = 0x8000;

@@ -11,7 +11,7 @@ use super::scan::{Pairs, ParseError, Word, strip_hex};
 use super::value::{CT_STATES, FRAGMENTS, TCP_FLAGS, TUNNEL_FLAGS};
 
 /// Words for protocols: Ethernet type and IP protocol.
-const PROTOCOLS: [(&str, u16, Option<u8>); 17] = [
+pub(super) const PROTOCOLS: [(&str, u16, Option<u8>); 17] = [
     ("ip", eth_type::IPV4, None),
     ("ipv4", eth_type::IPV4, None),
     ("ip4", eth_type::IPV4, None),

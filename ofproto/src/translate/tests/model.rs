@@ -220,7 +220,7 @@ proptest! {
             let expected = model.forward(packet);
             match translate(
                 &switches,
-                Request { key: &packet.key(), is_packet: true, trace: None },
+                Request::packet(&packet.key()),
             ) {
                 Ok(result) => prop_assert_eq!(sent(&result.actions, &packet.tags), expected),
                 Err(error) => prop_assert_eq!(error, TranslateError::UnknownPort(packet.in_port)),
@@ -243,12 +243,11 @@ proptest! {
         let far = far.chain([PortSnapshot { settings: patches.1, ..patch("b", "a") }]);
         let switches = Switches::new(vec![switch("br0", near), switch("br1", far)]);
         let look = |key: &FlowKey| {
-            let request = Request { key, is_packet: false, trace: None };
+            let request = Request::flow(key);
             translate(&switches, request)
         };
         for packet in &packets {
-            let request = Request { key: &packet.key(), is_packet: true, trace: None };
-            let _ = translate(&switches, request);
+            let _ = translate(&switches, Request::packet(&packet.key()));
         }
         for packet in &packets {
             let key = packet.key();
