@@ -184,6 +184,7 @@ impl Daemon {
                 () = warp_pause => self.warp_step(),
                 () = links.changed() => self.links_changed(),
                 () = self.bridges.arrival() => {}
+                event = self.bridges.openflow_event() => self.bridges.handle_openflow(event),
                 () = std::future::ready(()), if self.poll_again => {}
                 () = clock::sleep_until(deadline) => {}
             }
@@ -300,6 +301,7 @@ impl Daemon {
 
     /// Does all that is due, so that the next event finds everything in order.
     fn settle(&mut self) {
+        self.bridges.follow_switches();
         self.poll_again = self.bridges.poll();
         self.bridges.maintain();
         let now = clock::now();
@@ -336,7 +338,8 @@ impl Daemon {
 
     fn reconcile(&mut self) {
         RECONFIGURED.add(1);
-        let Parsed { config, number_hints, problems } = parse::parse(self.database.cache());
+        let Parsed { config, number_hints, problems } =
+            parse::parse(self.database.cache(), self.bridges.run_directory());
         for problem in problems.difference(&self.known_problems) {
             let Problem { severity, text } = problem;
             match severity {

@@ -142,18 +142,21 @@ async fn serve(
         Some(remote) => Some(Server::bind(&remote, Rc::clone(&commands)).await?),
         None => None,
     };
+    let tls = tls_config(args)?.map(Arc::new);
     let database = Client::new(Settings {
         remotes: database_remotes(args, directories)?,
-        tls: tls_config(args)?.map(Arc::new),
+        tls: tls.clone(),
         database: "Open_vSwitch".to_owned(),
         monitored: columns::monitored(),
         lock: Some("ovs_vswitchd".to_owned()),
     });
     let bridges = Bridges::new(
-        PortRegistry::new(dummies),
+        PortRegistry::new(dummies, &directories.run),
         args.disable_system,
         directories.run.clone(),
         topology::discover(args.dummy_numa.as_deref()),
+        tls,
+        !args.process.no_self_confinement,
     );
     let mut daemon = Daemon::new(Parts {
         version: version(&args.program),

@@ -1,22 +1,31 @@
 //! The bridges that exist, and how they come to be what the database asks for.
 
 mod address;
+mod bare;
 mod datapaths;
+mod mirrors;
+mod openflow;
 pub mod reconcile;
 pub mod status;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dpif::datapath::{Datapath, DatapathType, Topology};
+use dpif::pmd::metrics::IterationLog;
 use netdev::registry::{DummyMode, Registry};
-use ofproto::connection::Service;
-use ofproto::openflow::version::VersionSet;
+use ofproto::connection::{Connections, Environment, Events, Tls};
 use ofproto::port::PortNumber;
 use ofproto::switch::{Switch, SwitchPort};
+use stream::tls::TlsConfig;
 
 use crate::config::diff::{AppliedBridge, InterfaceName};
+use crate::config::model::DatapathConfig;
+use bare::BareDatapath;
+pub use bare::BareError;
+pub use datapaths::ExecutedPacket;
 use datapaths::SharedDatapath;
 
 /// All bridges, and the datapaths that they share.
@@ -26,40 +35,62 @@ pub struct Bridges {
     system_disabled: bool,
     run_directory: PathBuf,
     topology: Topology,
+    /// What datapaths were last configured by.
+    datapath_config: DatapathConfig,
+    /// How suspicious rounds of poll threads are logged.
+    iteration_log: IterationLog,
     datapaths: BTreeMap<DatapathType, SharedDatapath>,
+    /// Datapaths without bridges by name.
+    bare: BTreeMap<String, BareDatapath>,
     applied: BTreeMap<String, AppliedBridge>,
     switches: BTreeMap<String, Switch>,
-    services: BTreeMap<String, Services>,
+    connections: BTreeMap<String, Connections>,
+    environment: Environment,
+    /// TLS as the command line sets it.
+    default_tls: Option<Arc<TlsConfig>>,
+    /// Whether unix sockets of controllers must be in `run_directory`.
+    confined: bool,
     /// When a switch has a station to forget next, as far as is known.
     stations_expire: Option<Duration>,
-}
-
-/// The sockets of a bridge, and the versions that may be spoken there.
-struct Services {
-    allowed: VersionSet,
-    /// `BRIDGE.mgmt` and `BRIDGE.snoop`; held for their `Drop`.
-    _sockets: Vec<Service>,
+    /// When something is due on a connection.
+    connections_due: Option<Duration>,
 }
 
 impl Bridges {
     /// No bridges yet. `registry` opens ports; sockets go into `run_directory`; poll threads run
-    /// on the cores of `topology`.
+    /// on the cores of `topology`. TLS connections to controllers are made as `default_tls` says,
+    /// unless the database says otherwise; their unix sockets must be in `run_directory` if
+    /// `confined`.
     pub fn new(
         registry: Registry,
         system_disabled: bool,
         run_directory: PathBuf,
         topology: Topology,
+        default_tls: Option<Arc<TlsConfig>>,
+        confined: bool,
     ) -> Self {
+        let environment = Environment {
+            tls: Tls::default(),
+            events: Events::default(),
+            run_directory: run_directory.as_path().into(),
+        };
         Self {
             registry,
             system_disabled,
             run_directory,
             topology,
+            datapath_config: DatapathConfig::default(),
+            iteration_log: IterationLog::default(),
             datapaths: BTreeMap::new(),
+            bare: BTreeMap::new(),
             applied: BTreeMap::new(),
             switches: BTreeMap::new(),
-            services: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            environment,
+            default_tls,
+            confined,
             stations_expire: None,
+            connections_due: None,
         }
     }
 
@@ -68,6 +99,11 @@ impl Bridges {
         let dummies = self.registry.mode() != DummyMode::Disabled;
         let dummy = dummies.then_some(DatapathType::Dummy);
         dummy.into_iter().chain([DatapathType::Netdev]).map(DatapathType::name).collect()
+    }
+
+    /// Where sockets go.
+    pub fn run_directory(&self) -> &Path {
+        &self.run_directory
     }
 
     /// What opens ports.

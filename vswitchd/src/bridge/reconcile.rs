@@ -8,16 +8,15 @@ use netdev::clock;
 use netdev::errno;
 use netdev::port::{Port, PortError};
 use netdev::registry::DummyMode;
-use ofproto::connection::Service;
-use ofproto::openflow::version::{Version, VersionSet};
+use ofproto::openflow::message::meter_id;
 use ofproto::port::PortNumber;
 use ofproto::switch::Switch;
-use stream::Remote;
+use ofproto::tables::TableSettings;
 use tracing::{error, info, warn};
 use uuid::Uuid;
 
 use super::datapaths::SharedDatapath;
-use super::{Bridges, Services, address};
+use super::{Bridges, address, mirrors};
 use crate::config::diff::{self, AppliedBridge, AppliedInterface, InterfaceName};
 use crate::config::model::{BridgeConfig, Config, InterfaceConfig};
 
@@ -61,6 +60,7 @@ impl Bridges {
                 self.create_interface(name, config, hints.get(&config.uuid).copied());
             }
         }
+        self.set_tls(wanted.tls.as_ref());
         for (name, config) in &wanted.bridges {
             self.configure_bridge(name, config);
         }
@@ -79,6 +79,7 @@ impl Bridges {
             self.delete_bridge(&name);
         }
         self.datapaths.clear();
+        self.bare.clear();
     }
 
     /// Closes the ports whose devices are gone; they count as not opened from here on. Returns
@@ -150,14 +151,19 @@ impl Bridges {
             |error| error!(target: "bridge", "failed to create bridge {name}: {error}"),
         );
         if let Ok(kind) = datapath {
-            let topology = &self.topology;
-            let create = || SharedDatapath::new(kind, topology);
+            let (topology, log) = (&self.topology, self.iteration_log);
+            let create = || SharedDatapath::new(kind, topology, log);
             let shared = self.datapaths.entry(kind).or_insert_with(create);
-            let switch = Switch::new(name, Arc::clone(&shared.epoch));
+            let mut switch = Switch::new(name, Arc::clone(&shared.epoch));
+            switch.set_debug_actions(self.registry.mode() != DummyMode::Disabled);
             self.switches.insert(name.to_owned(), switch);
         }
         let applied = AppliedBridge {
-            config: BridgeConfig { ports: BTreeMap::new(), ..config.clone() },
+            config: BridgeConfig {
+                ports: BTreeMap::new(),
+                flow_tables: BTreeMap::new(),
+                ..config.clone()
+            },
             datapath: datapath.as_ref().ok().copied(),
             error: datapath.err(),
             interfaces: BTreeMap::new(),
@@ -167,13 +173,18 @@ impl Bridges {
 
     fn delete_bridge(&mut self, name: &str) {
         let Some(bridge) = self.applied.get(name) else { return };
+        let kind = bridge.datapath;
         let interfaces: Vec<_> = bridge.interfaces.keys().cloned().collect();
         for interface in interfaces {
             self.delete_interface(&InterfaceName { bridge: name.to_owned(), interface });
         }
+        let datapath = kind.and_then(|kind| self.datapaths.get_mut(&kind));
+        if let (Some(switch), Some(datapath)) = (self.switches.get(name), datapath) {
+            switch.meters().delete(meter_id::ALL, &mut datapath.datapath);
+        }
         self.applied.remove(name);
         self.switches.remove(name);
-        self.services.remove(name);
+        self.connections.remove(name);
     }
 
     pub(super) fn delete_interface(&mut self, name: &InterfaceName) {
@@ -275,9 +286,10 @@ impl Bridges {
         else {
             return;
         };
-        applied.config = config.clone();
-        switch.set_fail_mode(config.fail_mode);
+        let old = std::mem::replace(&mut applied.config, config.clone());
+        configure_tables(switch, &old.flow_tables, &config.flow_tables);
         switch.set_forwards_reserved(config.forwards_reserved);
+        switch.set_identity(config.identity.clone());
         switch.mac_table().set_ageing(config.mac_ageing);
         switch.mac_table().set_size(config.mac_table_size);
         for (port, interface, _) in config.interfaces() {
@@ -286,6 +298,7 @@ impl Bridges {
                 switch.set_port_settings(number, port.settings.clone());
             }
         }
+        mirrors::configure(name, config, applied, switch);
         let address = address::bridge_address(applied, switch);
         let datapath_id = address::datapath_id(config.datapath_id, address);
         if switch.datapath_id() != Some(datapath_id) {
@@ -328,29 +341,23 @@ impl Bridges {
             }
         }
         switch.follow_mtu();
-        self.serve(name, &config.protocols);
+        self.configure_connections(name, config);
     }
+}
 
-    /// Listens for OpenFlow connections to the bridge; anew when the versions changed.
-    fn serve(&mut self, name: &str, protocols: &[String]) {
-        let mut allowed: VersionSet =
-            protocols.iter().filter_map(|name| Version::from_protocol_name(name)).collect();
-        if allowed.is_empty() {
-            allowed = Version::ALL.into_iter().collect();
+/// Gives a switch's tables their settings, where they were others before.
+fn configure_tables(
+    switch: &Switch,
+    old: &BTreeMap<u8, TableSettings>,
+    new: &BTreeMap<u8, TableSettings>,
+) {
+    let numbers: BTreeSet<u8> = old.keys().chain(new.keys()).copied().collect();
+    for number in numbers {
+        let settings = new.get(&number);
+        if old.get(&number) != settings {
+            let settings = settings.cloned().unwrap_or_default();
+            switch.tables().set_settings(number, &settings);
         }
-        if self.services.get(name).is_some_and(|services| services.allowed == allowed) {
-            return;
-        }
-        self.services.remove(name);
-        let sockets = ["mgmt", "snoop"].into_iter().filter_map(|kind| {
-            let text = format!("punix:{}/{name}.{kind}", self.run_directory.display());
-            let remote = Remote::parse(&text, None, &self.run_directory).ok()?;
-            Service::bind(&remote, allowed)
-                .inspect_err(|error| warn!(target: "connmgr", "failed to listen on {error}"))
-                .ok()
-        });
-        let services = Services { allowed, _sockets: sockets.collect() };
-        self.services.insert(name.to_owned(), services);
     }
 }
 

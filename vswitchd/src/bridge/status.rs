@@ -1,12 +1,16 @@
 //! What the switch tells the database: port numbers, errors, state and statistics.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use netdev::clock;
 use netdev::features::Duplex;
 use netdev::port::Port;
+use ofproto::connection::{Connections, ControllerStatus};
+use ofproto::openflow::message::Role;
 use uuid::Uuid;
 
-use super::Bridges;
+use super::{Bridges, mirrors};
 use crate::config::diff::{AppliedBridge, InterfaceName};
 use crate::config::model::{Config, InterfaceConfig};
 use crate::ovsdb::atom::Atom;
@@ -31,6 +35,8 @@ const STATE_MAPS: [&str; 2] = ["statistics", "status"];
 pub struct Publisher {
     /// Change sequence of the port of each `Interface` row.
     written: BTreeMap<Uuid, u64>,
+    /// What each `Controller` row says.
+    controllers: BTreeMap<Uuid, ControllerStatus>,
 }
 
 impl Publisher {
@@ -84,6 +90,14 @@ impl Publisher {
             write_state(uuid, port, transaction);
             any = true;
         }
+        let controllers: BTreeMap<_, _> = controllers(bridges).collect();
+        for (uuid, status) in &controllers {
+            if self.controllers.get(uuid) != Some(status) {
+                write_controller(*uuid, status, transaction);
+                any = true;
+            }
+        }
+        self.controllers = controllers;
         any
     }
 
@@ -91,17 +105,63 @@ impl Publisher {
     pub fn has_changes(&self, bridges: &Bridges) -> bool {
         open_ports(bridges)
             .any(|(uuid, port)| self.written.get(&uuid) != Some(&port.change_sequence()))
+            || controllers(bridges)
+                .any(|(uuid, status)| self.controllers.get(&uuid) != Some(&status))
     }
 
     /// Forgets what was written, since the transaction that was to write it failed.
     pub fn forget(&mut self) {
         self.written.clear();
+        self.controllers.clear();
     }
 }
 
-/// Writes the statistics of all ports.
+/// Writes the statistics of all ports and mirrors.
 pub fn write_all_statistics(bridges: &Bridges, transaction: &mut Transaction) {
     open_ports(bridges).for_each(|(uuid, port)| write_statistics(uuid, port, transaction));
+    mirrors::write_statistics(bridges, transaction);
+    for (uuid, status) in controllers(bridges) {
+        write_controller(uuid, &status, transaction);
+    }
+}
+
+/// Every controller that is connected to, with its `Controller` row.
+fn controllers(bridges: &Bridges) -> impl Iterator<Item = (Uuid, ControllerStatus)> {
+    bridges.applied().iter().flat_map(move |(name, bridge)| {
+        let statuses: BTreeMap<_, _> =
+            bridges.connections(name).into_iter().flat_map(Connections::statuses).collect();
+        bridge.config.controllers.iter().filter_map(move |controller| {
+            Some((controller.uuid, statuses.get(controller.target.as_str())?.clone()))
+        })
+    })
+}
+
+fn write_controller(uuid: Uuid, status: &ControllerStatus, transaction: &mut Transaction) {
+    let role = status.role.map(|role| match role {
+        Role::Primary => "master",
+        Role::Secondary => "slave",
+        Role::Equal | Role::NoChange => "other",
+    });
+    let now = clock::now();
+    let seconds = |since: Duration| now.saturating_sub(since).as_secs().to_string();
+    let mut pairs = BTreeMap::from([("state".to_owned(), status.state.to_owned())]);
+    let mut add = |key: &str, value: Option<String>| {
+        pairs.extend(value.map(|value| (key.to_owned(), value)));
+    };
+    add("last_error", status.last_error.clone());
+    add("sec_since_connect", status.last_connected.map(seconds));
+    add("sec_since_disconnect", status.last_disconnected.map(seconds));
+    for (kind, counts) in &status.packet_ins {
+        add(&format!("packet-in-{kind}-backlog"), Some(counts.backlog.to_string()));
+        add(&format!("packet-in-{kind}-bypassed"), Some(counts.bypassed.to_string()));
+        add(&format!("packet-in-{kind}-queued"), Some(counts.queued.to_string()));
+        add(&format!("packet-in-{kind}-dropped"), Some(counts.dropped.to_string()));
+    }
+    let pairs: BTreeMap<Atom, Atom> =
+        pairs.iter().map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+    transaction.set("Controller", uuid, "is_connected", status.is_connected);
+    transaction.set("Controller", uuid, "role", optional_text(role));
+    transaction.set("Controller", uuid, "status", Datum::from(pairs));
 }
 
 /// Every open port with its `Interface` row.

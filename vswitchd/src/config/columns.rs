@@ -7,7 +7,7 @@ use crate::ovsdb::client::MonitoredTable;
 pub fn monitored() -> Vec<MonitoredTable> {
     let table = |name| MonitoredTable::new(name).read(unbuilt::columns(name));
     vec![
-        table("Open_vSwitch").read(&["bridges", "next_cfg", "other_config"]).write(&[
+        table("Open_vSwitch").read(&["bridges", "next_cfg", "other_config", "ssl"]).write(&[
             "cur_cfg",
             "datapath_types",
             "db_version",
@@ -17,8 +17,46 @@ pub fn monitored() -> Vec<MonitoredTable> {
             "system_version",
         ]),
         table("Bridge")
-            .read(&["datapath_type", "fail_mode", "name", "other_config", "ports", "protocols"])
+            .read(&[
+                "controller",
+                "datapath_type",
+                "fail_mode",
+                "flow_tables",
+                "mirrors",
+                "name",
+                "other_config",
+                "ports",
+                "protocols",
+            ])
             .write(&["datapath_id", "datapath_version"]),
+        table("Mirror")
+            .read(&[
+                "filter",
+                "name",
+                "output_port",
+                "output_vlan",
+                "select_all",
+                "select_dst_port",
+                "select_src_port",
+                "select_vlan",
+                "snaplen",
+            ])
+            .write(&["statistics"]),
+        table("Controller")
+            .read(&[
+                "connection_mode",
+                "controller_burst_limit",
+                "controller_queue_size",
+                "controller_rate_limit",
+                "enable_async_messages",
+                "inactivity_probe",
+                "max_backoff",
+                "target",
+                "type",
+            ])
+            .write(&["is_connected", "role", "status"]),
+        table("Flow_Table").read(&["flow_limit", "groups", "name", "overflow_policy", "prefixes"]),
+        table("SSL").read(&["bootstrap_ca_cert", "ca_cert", "certificate", "private_key"]),
         table("Port").read(&[
             "cvlans",
             "fake_bridge",
@@ -32,7 +70,15 @@ pub fn monitored() -> Vec<MonitoredTable> {
             "vlan_mode",
         ]),
         table("Interface")
-            .read(&["mac", "mtu_request", "name", "ofport_request", "options", "type"])
+            .read(&[
+                "mac",
+                "mtu_request",
+                "name",
+                "ofport_request",
+                "options",
+                "other_config",
+                "type",
+            ])
             .write(&[
                 "admin_state",
                 "duplex",

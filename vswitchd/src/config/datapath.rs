@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use dpif::datapath::PmdSettings;
+use dpif::datapath::{BalanceSettings, PmdSettings};
+use dpif::offload::OffloadSettings;
 use dpif::pmd::Knobs;
 use dpif::pmd::assign::Algorithm;
 use ofproto::revalidate::RevalidateSettings;
@@ -15,6 +16,9 @@ use crate::ovsdb::client::StringMap;
 /// Longest sleep that `pmd-sleep-max` may ask for, in microseconds.
 const MAX_SLEEP: u32 = 10_000;
 
+/// Most threads that `n-offload-threads` may ask for.
+const MAX_OFFLOAD_THREADS: u32 = 10;
+
 /// What `other_config` asks of the datapaths.
 pub(super) fn parse(other_config: StringMap<'_>, problems: &mut Problems) -> DatapathConfig {
     let mut settings = Settings { other_config, problems };
@@ -22,6 +26,7 @@ pub(super) fn parse(other_config: StringMap<'_>, problems: &mut Problems) -> Dat
         exact_one_in: settings.number("emc-insert-inv-prob", 100),
         signature_cache: settings.boolean("smc-enable", false),
         flush_interval: Duration::from_micros(settings.number("tx-flush-interval", 0).into()),
+        metrics: settings.boolean("pmd-perf-metrics", false),
         // 0 stands for no limit; no more than two tags are looked at in any case.
         vlan_limit: match settings.number("vlan-limit", 1) {
             1 => 1,
@@ -38,13 +43,15 @@ pub(super) fn parse(other_config: StringMap<'_>, problems: &mut Problems) -> Dat
             Algorithm::Cycles
         }
     };
+    let isolate = settings.isolate(algorithm);
     let (max_sleep, core_sleeps) = settings.sleeps();
     let pmd = PmdSettings {
         cores: settings.cores(),
         algorithm,
-        isolate: settings.boolean("pmd-rxq-isolate", true),
+        isolate,
         max_sleep,
         core_sleeps,
+        balance: settings.balance(),
     };
     let milliseconds = |number: u32| Duration::from_millis(number.into());
     let revalidation = RevalidateSettings {
@@ -52,8 +59,14 @@ pub(super) fn parse(other_config: StringMap<'_>, problems: &mut Problems) -> Dat
         max_interval: milliseconds(settings.number("max-revalidator", 500).max(100)),
         min_packet_rate: settings.number("min-revalidate-pps", 5),
         flow_limit: settings.number("flow-limit", 200_000) as usize,
+        hardware_delay: milliseconds(settings.number("offloaded-stats-delay", 2000)),
     };
-    DatapathConfig { pmd, knobs, revalidation }
+    let offload = OffloadSettings {
+        is_enabled: settings.boolean("hw-offload", false),
+        threads: settings.offload_threads(),
+        priority: settings.offload_priority(),
+    };
+    DatapathConfig { pmd, knobs, revalidation, offload }
 }
 
 struct Settings<'a, 'b> {
@@ -89,6 +102,60 @@ impl<'a> Settings<'a, '_> {
                 default
             }
         }
+    }
+
+    /// Whether a pinned queue has its core for itself.
+    fn isolate(&mut self, algorithm: Algorithm) -> bool {
+        let isolate = self.boolean("pmd-rxq-isolate", true);
+        if !isolate && algorithm != Algorithm::Group {
+            let text = "pmd-rxq-isolate can only be set false when using pmd-rxq-assign=group";
+            report(self.problems, Severity::Warning, text.to_owned());
+            return true;
+        }
+        isolate
+    }
+
+    /// What `pmd-auto-lb` and the settings that go with it say.
+    fn balance(&mut self) -> BalanceSettings {
+        let default = BalanceSettings::default();
+        // 0 minutes stand for the shortest time there is.
+        let interval = self.up_to(20_000, "pmd-auto-lb-rebal-interval", default.interval).max(1);
+        BalanceSettings {
+            is_enabled: self.boolean("pmd-auto-lb", default.is_enabled),
+            interval,
+            load_threshold: self.up_to(100, "pmd-auto-lb-load-threshold", default.load_threshold),
+            improvement_threshold: self.up_to(
+                100,
+                "pmd-auto-lb-improvement-threshold",
+                default.improvement_threshold,
+            ),
+        }
+    }
+
+    fn up_to(&mut self, most: u64, key: &str, default: u64) -> u64 {
+        let Some(text) = self.text(key) else { return default };
+        text.parse().ok().filter(|number| *number <= most).unwrap_or_else(|| {
+            self.refuse(key, text, &format!("a number from 0 to {most}; using {default}"));
+            default
+        })
+    }
+
+    /// `n-offload-threads`.
+    fn offload_threads(&mut self) -> u32 {
+        let number = self.number("n-offload-threads", 1);
+        if (1..=MAX_OFFLOAD_THREADS).contains(&number) {
+            return number;
+        }
+        let allowed = format!("a number from 1 to {MAX_OFFLOAD_THREADS}; using 1");
+        self.refuse("n-offload-threads", &number.to_string(), &allowed);
+        1
+    }
+
+    /// `hw-offload-priority`: kinds of hardware, of which none is used behind `none`.
+    fn offload_priority(&mut self) -> Option<Vec<String>> {
+        let list = self.text("hw-offload-priority")?;
+        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+        Some(names.take_while(|name| *name != "none").map(str::to_owned).collect())
     }
 
     /// The cores whose bits are set in `pmd-cpu-mask`, a hexadecimal number of any length.
@@ -157,6 +224,7 @@ mod tests {
         assert_eq!(config.pmd.algorithm, Algorithm::Cycles);
         assert_eq!(config.revalidation.max_idle, Duration::from_secs(10));
         assert_eq!(config.revalidation.flow_limit, 200_000);
+        assert_eq!(config.offload, OffloadSettings::default());
     }
 
     #[test]
@@ -192,6 +260,41 @@ mod tests {
         assert_eq!(sleeps("1:20, 5:0,60"), (60, vec![(1, 20), (5, 0)], 0));
         assert_eq!(sleeps("20000"), (10_000, vec![], 0));
         assert_eq!(sleeps("x,1:y,7"), (7, vec![], 2));
+    }
+
+    #[test]
+    fn balance_has_bounds() {
+        let balance = |pairs: &[(&str, &str)]| parsed(pairs).0.pmd.balance;
+        let default = BalanceSettings::default();
+        assert_eq!(balance(&[]), default);
+        for (text, interval) in [("10", 10), ("0", 1), ("20000", 20_000), ("20001", 1), ("-1", 1)] {
+            assert_eq!(
+                balance(&[("pmd-auto-lb-rebal-interval", text)]),
+                BalanceSettings { interval, ..default }
+            );
+        }
+        assert_eq!(
+            balance(&[
+                ("pmd-auto-lb", "true"),
+                ("pmd-auto-lb-load-threshold", "0"),
+                ("pmd-auto-lb-improvement-threshold", "101"),
+            ]),
+            BalanceSettings { is_enabled: true, load_threshold: 0, ..default }
+        );
+    }
+
+    #[test]
+    fn only_one_algorithm_shares_the_cores_of_pinned_queues() {
+        let (config, problems) = parsed(&[("pmd-rxq-isolate", "false")]);
+        assert!(config.pmd.isolate);
+        assert_eq!(
+            problems,
+            ["pmd-rxq-isolate can only be set false when using pmd-rxq-assign=group"]
+        );
+        let (config, problems) =
+            parsed(&[("pmd-rxq-isolate", "false"), ("pmd-rxq-assign", "group")]);
+        assert!(!config.pmd.isolate);
+        assert_eq!(problems, [""; 0]);
     }
 
     #[test]

@@ -191,7 +191,9 @@ mod tests {
     use super::*;
     use uuid::Uuid;
 
+    use ofproto::openflow::version::VersionSet;
     use ofproto::port_settings::PortSettings;
+    use ofproto::switch::Identity;
     use ofproto::switches::FailMode;
 
     use super::super::model::PortConfig;
@@ -203,6 +205,7 @@ mod tests {
             options: BTreeMap::new(),
             ethernet_address: None,
             mtu_request: None,
+            datapath: dpif::datapath::PortSettings::default(),
             number_request: request.map(PortNumber),
         }
     }
@@ -227,7 +230,13 @@ mod tests {
             forwards_reserved: false,
             mac_ageing: 300,
             mac_table_size: 8192,
-            protocols: Vec::new(),
+            identity: Identity::default(),
+            flow_tables: BTreeMap::new(),
+            mirrors: Vec::new(),
+            versions: VersionSet::up_to(6),
+            packet_queue: 100,
+            bundle_timeout: std::time::Duration::ZERO,
+            controllers: Vec::new(),
             ports: ports.collect(),
         }
     }

@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use dpif::datapath::PmdSettings;
+use dpif::offload::OffloadSettings;
 use dpif::pmd::Knobs;
 use netdev::ethernet_address::EthernetAddress;
+use ofproto::connection::ControllerSettings;
+use ofproto::openflow::version::VersionSet;
 use ofproto::port::PortNumber;
 use ofproto::port_settings::PortSettings;
 use ofproto::revalidate::RevalidateSettings;
+use ofproto::switch::Identity;
 use ofproto::switches::FailMode;
+use ofproto::tables::TableSettings;
+use stream::tls::TlsSettings;
 use uuid::Uuid;
+
+use super::mirror::MirrorConfig;
 
 /// How often statistics are written when `other_config:stats-update-interval` says nothing, and
 /// the shortest interval that it may ask for.
@@ -23,6 +31,8 @@ pub struct Config {
     pub statistics_interval: Duration,
     /// What concerns the datapaths as a whole.
     pub datapath: DatapathConfig,
+    /// TLS for controllers, if set.
+    pub tls: Option<TlsSettings>,
     /// The bridges by name.
     pub bridges: BTreeMap<String, BridgeConfig>,
 }
@@ -32,6 +42,7 @@ impl Default for Config {
         Self {
             statistics_interval: STATISTICS_INTERVAL,
             datapath: DatapathConfig::default(),
+            tls: None,
             bridges: BTreeMap::new(),
         }
     }
@@ -46,6 +57,8 @@ pub struct DatapathConfig {
     pub knobs: Knobs,
     /// How flows are kept true.
     pub revalidation: RevalidateSettings,
+    /// Flows in the hardware of ports.
+    pub offload: OffloadSettings,
 }
 
 /// A `Bridge` row.
@@ -68,8 +81,21 @@ pub struct BridgeConfig {
     pub mac_ageing: u64,
     /// Most stations that are remembered (`other_config:mac-table-size`).
     pub mac_table_size: usize,
-    /// OpenFlow versions that connections may use; empty for the default.
-    pub protocols: Vec<String>,
+    /// What controllers are told of the bridge (`other_config:dp-desc` and `dp-sn`).
+    pub identity: Identity,
+    /// Settings of its flow tables, of those that have any (`flow_tables`).
+    pub flow_tables: BTreeMap<u8, TableSettings>,
+    /// Its mirrors (`mirrors`).
+    pub mirrors: Vec<MirrorConfig>,
+    /// OpenFlow versions that connections may use.
+    pub versions: VersionSet,
+    /// Packets that wait for a controller at most, where it is not set for one.
+    pub packet_queue: usize,
+    /// How long bundles of controllers may be unused; zero for the default
+    /// (`Open_vSwitch.other_config:bundle-idle-timeout`).
+    pub bundle_timeout: Duration,
+    /// The controllers; several may have the same target.
+    pub controllers: Vec<ControllerConfig>,
     /// The ports by name.
     pub ports: BTreeMap<String, PortConfig>,
 }
@@ -86,6 +112,17 @@ impl BridgeConfig {
     pub fn interface(&self, name: &str) -> Option<&InterfaceConfig> {
         self.ports.values().find_map(|port| port.interfaces.get(name))
     }
+}
+
+/// A `Controller` row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerConfig {
+    /// Its row.
+    pub uuid: Uuid,
+    /// Where it is, as written.
+    pub target: String,
+    /// How to speak with it.
+    pub settings: ControllerSettings,
 }
 
 /// A `Port` row.
@@ -116,6 +153,8 @@ pub struct InterfaceConfig {
     pub ethernet_address: Option<EthernetAddress>,
     /// `mtu_request`.
     pub mtu_request: Option<u32>,
+    /// What concerns the datapath, of `other_config`.
+    pub datapath: dpif::datapath::PortSettings,
     /// `ofport_request`, when a number that ports may have.
     pub number_request: Option<PortNumber>,
 }

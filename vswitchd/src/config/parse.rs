@@ -4,16 +4,18 @@
 //! right, and its default is used; it never stops the rest from being applied.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use netdev::ethernet_address::EthernetAddress;
 use ofproto::port::PortNumber;
+use ofproto::switch::Identity;
 use ofproto::switches::FailMode;
 use uuid::Uuid;
 
 use super::model::{BridgeConfig, Config, InterfaceConfig, PortConfig, STATISTICS_INTERVAL};
-use super::{datapath, vlan};
+use super::{controller, datapath, flow_table, interface, mirror, vlan};
 use crate::ovsdb::client::{Cache, Row, StringMap};
 
 /// Seconds after which a silent station is forgotten unless a bridge says otherwise.
@@ -58,13 +60,15 @@ pub(super) fn report(problems: &mut Problems, severity: Severity, text: String) 
     problems.insert(Problem { severity, text });
 }
 
-/// Parses what the one row of table `Open_vSwitch` leads to.
-pub fn parse(cache: &Cache) -> Parsed {
+/// Parses what the one row of table `Open_vSwitch` leads to. Relative file names are relative to
+/// `run_directory`.
+pub fn parse(cache: &Cache, run_directory: &Path) -> Parsed {
     let mut parsed = Parsed::default();
     let Some(root) = cache.singleton("Open_vSwitch") else { return parsed };
     let other_config = root.map("other_config");
     parsed.config.statistics_interval = statistics_interval(other_config, &mut parsed.problems);
     parsed.config.datapath = datapath::parse(other_config, &mut parsed.problems);
+    parsed.config.tls = controller::tls(cache, root, run_directory);
     for row in cache.references(root, "bridges") {
         let name = row.string("name");
         if name.contains(['/', '\\']) {
@@ -132,6 +136,7 @@ fn parse_bridge(cache: &Cache, row: Row<'_>, parsed: &mut Parsed) -> BridgeConfi
     };
     let mac_ageing = number("mac-aging-time", MAC_AGEING);
     let mac_table_size = usize::try_from(number("mac-table-size", MAC_TABLE_SIZE));
+    let flow_tables = flow_table::parse(cache, row, problems);
     let mut ports = BTreeMap::new();
     for port_row in cache.references(row, "ports") {
         let port_name = port_row.string("name");
@@ -142,6 +147,8 @@ fn parse_bridge(cache: &Cache, row: Row<'_>, parsed: &mut Parsed) -> BridgeConfi
             ports.insert(port_name.to_owned(), parse_port(cache, name, port_row, parsed));
         }
     }
+    let port_names = ports.keys().map(String::as_str).collect();
+    let mirrors = mirror::parse(cache, row, &port_names, &mut parsed.problems);
     BridgeConfig {
         uuid: row.uuid(),
         datapath_type: row.string("datapath_type").to_owned(),
@@ -154,7 +161,16 @@ fn parse_bridge(cache: &Cache, row: Row<'_>, parsed: &mut Parsed) -> BridgeConfi
         forwards_reserved: other_config.get("forward-bpdu") == Some("true"),
         mac_ageing,
         mac_table_size: mac_table_size.unwrap_or(usize::MAX),
-        protocols: row.strings("protocols").map(str::to_owned).collect(),
+        identity: Identity {
+            serial_number: other_config.get("dp-sn").map(str::to_owned),
+            datapath: other_config.get("dp-desc").map(str::to_owned),
+        },
+        flow_tables,
+        mirrors,
+        versions: controller::versions(row),
+        packet_queue: controller::packet_queue(row),
+        bundle_timeout: controller::bundle_timeout(cache),
+        controllers: controller::parse(cache, row),
         ports,
     }
 }
@@ -209,6 +225,7 @@ fn parse_interface(bridge: &str, row: Row<'_>, parsed: &mut Parsed) -> Interface
         options: owned(row.map("options")),
         ethernet_address,
         mtu_request: row.optional_integer("mtu_request").and_then(|mtu| u32::try_from(mtu).ok()),
+        datapath: interface::parse(name, row.map("other_config"), problems),
         number_request: number("ofport_request"),
     }
 }

@@ -7,24 +7,22 @@ use crate::ovsdb::client::{Cache, Row};
 use crate::ovsdb::datum::Datum;
 
 /// Columns that are not acted upon when they hold anything, by table.
-const COLUMNS: [(&str, &[&str]); 4] = [
+const COLUMNS: [(&str, &[&str]); 5] = [
     ("Open_vSwitch", &["datapaths"]),
     (
         "Bridge",
         &[
             "auto_attach",
-            "controller",
             "flood_vlans",
-            "flow_tables",
             "ipfix",
             "mcast_snooping_enable",
-            "mirrors",
             "netflow",
             "rstp_enable",
             "sflow",
             "stp_enable",
         ],
     ),
+    ("Controller", &["local_gateway", "local_ip", "local_netmask", "other_config"]),
     ("Port", &["bond_downdelay", "bond_fake_iface", "bond_mode", "bond_updelay", "lacp", "qos"]),
     (
         "Interface",
@@ -36,7 +34,6 @@ const COLUMNS: [(&str, &[&str]); 4] = [
             "ingress_policing_kpkts_rate",
             "ingress_policing_rate",
             "lldp",
-            "other_config",
         ],
     ),
 ];
@@ -47,16 +44,26 @@ pub(super) fn columns(table: &str) -> &'static [&'static str] {
 }
 
 /// Keys of `other_config` that are acted upon, by table.
-const KEYS: [(&str, &[&str]); 3] = [
+const KEYS: [(&str, &[&str]); 4] = [
     (
         "Open_vSwitch",
         &[
+            "bundle-idle-timeout",
             "emc-insert-inv-prob",
             "flow-limit",
+            "hw-offload",
+            "hw-offload-priority",
             "max-idle",
             "max-revalidator",
             "min-revalidate-pps",
+            "n-offload-threads",
+            "offloaded-stats-delay",
+            "pmd-auto-lb",
+            "pmd-auto-lb-improvement-threshold",
+            "pmd-auto-lb-load-threshold",
+            "pmd-auto-lb-rebal-interval",
             "pmd-cpu-mask",
+            "pmd-perf-metrics",
             "pmd-rxq-assign",
             "pmd-rxq-isolate",
             "pmd-sleep-max",
@@ -66,7 +73,21 @@ const KEYS: [(&str, &[&str]); 3] = [
             "vlan-limit",
         ],
     ),
-    ("Bridge", &["datapath-id", "forward-bpdu", "hwaddr", "mac-aging-time", "mac-table-size"]),
+    (
+        "Bridge",
+        &[
+            "controller-queue-size",
+            "datapath-id",
+            "disable-in-band",
+            "dp-desc",
+            "dp-sn",
+            "forward-bpdu",
+            "hwaddr",
+            "mac-aging-time",
+            "mac-table-size",
+        ],
+    ),
+    ("Interface", &["emc-enable", "pmd-rxq-affinity", "tx-steering"]),
     ("Port", &["priority-tags", "qinq-ethtype"]),
 ];
 

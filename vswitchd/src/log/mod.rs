@@ -139,6 +139,11 @@ impl Log {
         Ok(Self(Arc::new(Shared { program: program.to_owned(), state: Mutex::new(state) })))
     }
 
+    /// Name of the program whose log it is.
+    pub fn program(&self) -> &str {
+        &self.0.program
+    }
+
     /// Makes this the log of the whole process.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use dpif::datapath::{Datapath, DatapathType};
+use dpif::pmd::statistics::Snapshot;
 use ofproto::switch::Switch;
 use serde_json::{Map, Value, json};
 
@@ -17,17 +18,18 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// The type of a port as tools expect it: the device of an internal port is a tap.
-fn shown_type(port_type: &str) -> &str {
+pub(super) fn shown_type(port_type: &str) -> &str {
     if port_type == "internal" { "tap" } else { port_type }
 }
 
-/// Passes that a flow answered, and passes that led to an upcall.
-fn lookups(datapath: &Datapath) -> (u64, u64) {
+/// Passes that a flow answered, those that an upcall did, and those that nothing did.
+pub(super) fn lookups(datapath: &Datapath) -> (u64, u64, u64) {
     let threads = datapath.thread_status();
-    let passes: u64 = threads.iter().map(|thread| thread.counters.passes()).sum();
-    let upcalls = threads.iter().map(|thread| &thread.counters);
-    let missed = upcalls.map(|counters| counters.upcalls + counters.lost_upcalls).sum();
-    (passes - missed, missed)
+    let sum = |count: fn(&Snapshot) -> u64| -> u64 {
+        threads.iter().map(|thread| count(&thread.counters)).sum()
+    };
+    let (missed, lost) = (sum(|counters| counters.upcalls), sum(|counters| counters.lost_upcalls));
+    (sum(Snapshot::passes) - missed - lost, missed, lost)
 }
 
 /// The bridges on a datapath, by name.
@@ -49,13 +51,10 @@ fn dump_datapaths(daemon: &mut Daemon, call: &Call) -> Outcome {
 
 fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     let datapaths = daemon.bridges.datapaths();
-    let title = |datapath: &Datapath| {
-        format!("{}@{}", datapath.kind().name(), datapath.kind().datapath_name())
-    };
     Ok(match call.format {
         Format::Text => Output::Text(datapaths.fold(String::new(), |mut text, datapath| {
-            let (hit, missed) = lookups(datapath);
-            let _ = writeln!(text, "{}: hit:{hit} missed:{missed}", title(datapath));
+            let (hit, missed, _) = lookups(datapath);
+            let _ = writeln!(text, "{}: hit:{hit} missed:{missed}", datapath.title());
             switches_on(daemon, datapath.kind()).for_each(|switch| show_switch(switch, &mut text));
             text
         })),
@@ -65,9 +64,9 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
                     let bridges: Map<_, _> = switches_on(daemon, datapath.kind())
                         .map(|switch| (switch.name().to_owned(), switch_json(switch)))
                         .collect();
-                    let (hit, missed) = lookups(datapath);
+                    let (hit, missed, _) = lookups(datapath);
                     let stats = json!({"hit": hit.to_string(), "missed": missed.to_string()});
-                    (title(datapath), json!({"bridges": bridges, "stats": stats}))
+                    (datapath.title(), json!({"bridges": bridges, "stats": stats}))
                 })
                 .collect(),
         ),

@@ -92,13 +92,16 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
         Format::Json => {
             let bridges = bridges.iter().map(|(name, table)| {
                 let entries = table.entries().into_iter().map(|entry| {
-                    json!({
+                    let mut json = json!({
                         "port": entry.port.0,
                         "vlan": entry.vlan,
                         "mac": entry.address.to_string(),
-                        "age": entry.age,
-                        "static": entry.age.is_none(),
-                    })
+                    });
+                    match entry.age {
+                        Some(age) => json["age"] = age.into(),
+                        None => json["static"] = true.into(),
+                    }
+                    json
                 });
                 ((*name).to_owned(), entries.collect::<serde_json::Value>())
             });

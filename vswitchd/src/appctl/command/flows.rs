@@ -1,34 +1,30 @@
-//! `dpctl/dump-flows` and `dpif/dump-flows`: the flows of a datapath, and of one of its bridges.
+//! Flows as commands show them, and `dpif/dump-flows`: those of a bridge.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dpif::action::ActionsText;
-use dpif::datapath::{Datapath, DatapathType};
-use dpif::flow::{FlowText, MAX_VLANS, PortNames};
-use dpif::{FlowRecord, FlowStatistics, WorkerId};
-use netdev::clock;
+use dpif::datapath::Datapath;
+use dpif::flow::{FlowText, MAX_VLANS, PortNames, Ufid};
+use dpif::{FlowRecord, WorkerId};
+use ofproto::rule_text::rule_text;
+use ofproto::tables::{Criteria, TABLE_INTERNAL};
 use serde_json::{Value, json};
 
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
 use crate::daemon::Daemon;
 
-use super::{command, find_datapath};
+use super::{command, port_names};
 
 pub(super) const COMMANDS: &[Command] = &[
     command(
-        "dpctl/dump-flows",
-        "[-m] [--names] [dp] [pmd=core]",
-        (0, 5),
-        Handler::Now(dump_datapath),
-    ),
-    command(
         "dpif/dump-flows",
         "[-m] [--names | --no-names] bridge",
-        (1, 4),
+        (1, usize::MAX),
         Handler::Now(dump_bridge),
     ),
+    command("bridge/dump-flows", "[--offload-stats] bridge", (1, 2), Handler::Now(dump_rules)),
+    command("ofproto/detrace", "UFID [pmd=PMD-ID]", (1, 2), Handler::Now(detrace)),
 ];
 
 /// How flows are shown.
@@ -50,73 +46,20 @@ impl Style {
         }
         true
     }
-
-    fn port_names(&self, daemon: &Daemon, kind: DatapathType) -> Option<PortNames> {
-        self.names.unwrap_or(self.is_verbose).then(|| {
-            let bridges = &daemon.bridges;
-            let switches = bridges
-                .switches()
-                .filter(|switch| bridges.datapath_type(switch.name()) == Some(kind));
-            let ports = switches.flat_map(|switch| switch.ports());
-            let numbers = ports.filter_map(|(_, port)| {
-                Some((port.datapath_number?.0, port.port.name().to_owned()))
-            });
-            numbers.chain([(0, kind.datapath_name().to_owned())]).collect()
-        })
-    }
-}
-
-/// TCP flags as letters, in the order of Open vSwitch.
-fn flag_letters(flags: u16) -> String {
-    const LETTERS: [(u16, &str); 12] = [
-        (0x002, "S"),
-        (0x001, "F"),
-        (0x008, "P"),
-        (0x004, "R"),
-        (0x020, "U"),
-        (0x010, "."),
-        (0x040, "E"),
-        (0x080, "C"),
-        (0x100, "N"),
-        (0x200, "[200]"),
-        (0x400, "[400]"),
-        (0x800, "[800]"),
-    ];
-    LETTERS.iter().filter(|(flag, _)| flags & flag != 0).map(|(_, letter)| *letter).collect()
-}
-
-/// Seconds since a flow was used, in whole milliseconds of the clock as the flow counts them.
-fn age(used: Duration) -> f64 {
-    let milliseconds = clock::now().as_millis().saturating_sub(used.as_millis());
-    milliseconds as f64 / 1000.0
-}
-
-struct StatisticsText(FlowStatistics);
-
-impl fmt::Display for StatisticsText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let FlowStatistics { packets, bytes, used, tcp_flags } = self.0;
-        write!(f, "packets:{packets}, bytes:{bytes}, used:")?;
-        match used {
-            Some(used) => write!(f, "{:.3}s", age(used))?,
-            None => f.write_str("never")?,
-        }
-        if tcp_flags != 0 {
-            write!(f, ", flags:{}", flag_letters(tcp_flags))?;
-        }
-        Ok(())
-    }
 }
 
 /// One flow in all its parts.
-struct Shown<'a> {
-    flow: &'a FlowRecord,
-    is_verbose: bool,
-    names: Option<&'a PortNames>,
+pub(super) struct Shown<'a> {
+    /// The flow.
+    pub(super) flow: &'a FlowRecord,
+    /// Whether what it leaves out is shown too.
+    pub(super) is_verbose: bool,
+    /// Names of ports, where they are shown.
+    pub(super) names: Option<&'a PortNames>,
 }
 
 impl Shown<'_> {
-    fn key(&self) -> FlowText<'_> {
+    pub(super) fn key(&self) -> FlowText<'_> {
         FlowText {
             key: self.flow.key(),
             mask: Some(self.flow.mask()),
@@ -126,86 +69,71 @@ impl Shown<'_> {
         }
     }
 
-    fn actions(&self) -> String {
+    pub(super) fn actions(&self) -> String {
         ActionsText { actions: &self.flow.actions(), names: self.names }.to_string()
     }
 
-    fn json(&self) -> Value {
-        let FlowStatistics { packets, bytes, used, tcp_flags } = self.flow.statistics();
+    pub(super) fn json(&self) -> Value {
+        let statistics = self.flow.statistics();
         json!({
             "ufid": self.flow.ufid().to_string().trim_start_matches("ufid:"),
             "flow": self.key().to_string(),
-            "packets": packets,
-            "bytes": bytes,
-            "used-seconds": used.map(age),
-            "tcp-flags": flag_letters(tcp_flags),
+            "packets": statistics.packets,
+            "bytes": statistics.bytes,
+            "used-seconds": statistics.age().map(|age| age.as_secs_f64()),
+            "tcp-flags": statistics.flag_letters(),
             "actions": self.actions(),
         })
     }
 }
 
-/// The flows of a datapath that `wanted` names: by thread, and alike from one time to the next.
-fn flows(datapath: &Datapath, wanted: impl Fn(&FlowRecord) -> bool) -> Vec<Arc<FlowRecord>> {
+/// The flows of a datapath that `wanted` names: by thread, the oldest first.
+pub(super) fn flows(
+    datapath: &Datapath,
+    wanted: impl Fn(&FlowRecord) -> bool,
+) -> Vec<Arc<FlowRecord>> {
+    datapath.count_offloaded();
     let mut flows = datapath.dump_flows(None);
     flows.retain(|flow| wanted(flow));
-    flows.sort_by_key(|flow| (flow.worker(), flow.key().in_port.get(), flow.ufid()));
+    flows.sort_by_key(|flow| (flow.worker(), flow.serial()));
     flows
 }
 
-fn dump_datapath(daemon: &mut Daemon, call: &Call) -> Outcome {
-    let (mut style, mut name, mut thread) = (Style::default(), None, None);
-    for argument in &call.arguments {
-        if style.takes(argument) {
-            continue;
+/// All rules of a bridge, those included that controllers do not see.
+fn dump_rules(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let (name, options) = call.arguments.split_last().ok_or("Unknown bridge")?;
+    let offload = options.iter().any(|option| option == "--offload-stats");
+    let switch = daemon.bridges.switch(name).ok_or("Unknown bridge")?;
+    let select = |table| {
+        let criteria = Criteria { include_hidden: true, table, ..Criteria::all() };
+        switch.tables().select(&criteria)
+    };
+    let rules = [Criteria::all().table, TABLE_INTERNAL].into_iter().flat_map(select);
+    let lines: Vec<_> = rules.map(|rule| rule_text(&rule, offload)).collect();
+    Ok(match call.format {
+        Format::Json => Output::Json(lines.into()),
+        Format::Text => Output::Text(lines.iter().map(|line| format!("{line}\n")).collect()),
+    })
+}
+
+/// What a flow of a datapath was made of.
+fn detrace(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let ufid = call.argument(0).and_then(Ufid::parse_prefix);
+    let (ufid, _) = ufid.ok_or("failed to parse ufid")?;
+    let thread = match call.argument(1) {
+        None => WorkerId::Main,
+        Some(text) => {
+            let core = text.strip_prefix("pmd=").and_then(|core| core.parse().ok());
+            WorkerId::Core(core.ok_or("Invalid pmd argument format. Expecting 'pmd=PMD-ID'")?)
         }
-        if let Some(core) = argument.strip_prefix("pmd=") {
-            thread = Some(match core.parse() {
-                Ok(core) => WorkerId::Core(core),
-                Err(_) if core == "-1" => WorkerId::Main,
-                Err(_) => {
-                    return Err(format!("pmd={core} is not a core, nor -1 for the main thread"));
-                }
-            });
-        } else if argument.starts_with("filter=") || argument.starts_with("type=") {
-            return Err(format!("{argument}: flows cannot be filtered but by pmd=CORE"));
-        } else if argument.starts_with('-') {
-            return Err(format!("Unrecognized option {argument}"));
-        } else {
-            name = Some(argument.as_str());
+    };
+    let mut text = String::new();
+    for (title, _, revalidator) in daemon.bridges.shared_datapaths() {
+        match revalidator.origin(ufid, thread) {
+            None => text += &format!("UFID was not found for {title}\n"),
+            Some(None) => text += &format!("Cache was not found for {title}\n"),
+            Some(Some(origin)) => text += &origin,
         }
-    }
-    let datapath = find_datapath(daemon, name).ok_or("datapath not found (Invalid argument)")?;
-    let names = style.port_names(daemon, datapath.kind());
-    let flows = flows(datapath, |flow| thread.is_none_or(|thread| flow.worker() == thread));
-    let shown = |flow| Shown { flow, is_verbose: style.is_verbose, names: names.as_ref() };
-    if call.format == Format::Json {
-        let flows = flows.iter().map(|flow| {
-            let mut json = shown(flow).json();
-            if let WorkerId::Core(core) = flow.worker() {
-                json["core"] = core.into();
-            }
-            json
-        });
-        return Ok(Output::Json(flows.collect()));
-    }
-    let (mut text, mut last) = (String::new(), None);
-    for flow in &flows {
-        if thread.is_none() && last != Some(flow.worker()) {
-            let _ = match flow.worker() {
-                WorkerId::Core(core) => writeln!(text, "flow-dump from pmd on cpu core: {core}"),
-                WorkerId::Main => writeln!(text, "flow-dump from the main thread:"),
-            };
-            last = Some(flow.worker());
-        }
-        let shown = shown(flow);
-        let statistics = StatisticsText(flow.statistics());
-        let (key, actions) = (shown.key(), shown.actions());
-        let _ = match style.is_verbose {
-            true => {
-                writeln!(text, "{}, {key}, {statistics}, dp:ovs, actions:{actions}", flow.ufid())
-            }
-            false => writeln!(text, "{key}, {statistics}, actions:{actions}"),
-        };
     }
     Ok(Output::Text(text))
 }
@@ -220,7 +148,8 @@ fn dump_bridge(daemon: &mut Daemon, call: &Call) -> Outcome {
     let switch = daemon.bridges.switch(name).ok_or("no such bridge")?;
     let datapath = daemon.bridges.datapaths().find(|datapath| datapath.kind() == kind);
     let datapath = datapath.ok_or("no such bridge")?;
-    let names = style.port_names(daemon, kind);
+    let shows_names = style.names.unwrap_or(style.is_verbose);
+    let names = shows_names.then(|| port_names(daemon, datapath.name()));
     let flows = flows(datapath, |flow| {
         let number = flow.key().in_port.get();
         switch.ports().any(|(_, port)| port.datapath_number.is_some_and(|own| own.0 == number))
@@ -233,20 +162,9 @@ fn dump_bridge(daemon: &mut Daemon, call: &Call) -> Outcome {
                 let _ = write!(text, "{} ", flow.ufid());
             }
             let shown = shown(flow);
-            let statistics = StatisticsText(flow.statistics());
+            let statistics = flow.statistics();
             let _ = writeln!(text, "{}, {statistics}, actions:{}", shown.key(), shown.actions());
             text
         })),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn letters_of_flags_stand_in_the_order_of_the_tools() {
-        assert_eq!(flag_letters(0x002), "S");
-        assert_eq!(flag_letters(0xfff), "SFPRU.ECN[200][400][800]");
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ofproto::tables::TABLE_INTERNAL;
 use serde_json::json;
 
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
@@ -15,7 +16,8 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     let usage = usage(daemon);
     Ok(match call.format {
         Format::Text => {
-            let items: Vec<_> = usage.iter().map(|(name, n)| format!("{name}:{n}")).collect();
+            let used = usage.iter().filter(|(_, n)| **n > 0);
+            let items: Vec<_> = used.map(|(name, n)| format!("{name}:{n}")).collect();
             Output::Text(items.join(" "))
         }
         Format::Json => Output::Json(json!(usage)),
@@ -24,10 +26,18 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
 
 /// Counts of the things that memory goes into.
 fn usage(daemon: &Daemon) -> BTreeMap<&'static str, usize> {
-    let ports = daemon.bridges.switches().map(|switch| switch.ports().count()).sum();
+    let switches = || daemon.bridges.switches();
+    let rules = switches().map(|switch| {
+        let counts = (0..=TABLE_INTERNAL).filter_map(|table| switch.tables().counts(table));
+        counts.map(|counts| counts.active as usize).sum::<usize>()
+    });
+    let known = daemon.bridges.shared_datapaths();
+    let known = known.map(|(_, _, revalidator)| revalidator.statistics().known);
     BTreeMap::from([
         ("idl-cells-Open_vSwitch", daemon.database.cache().cells()),
         ("idl-outstanding-txns-Open_vSwitch", daemon.database.outstanding()),
-        ("ports", ports),
+        ("ports", switches().map(|switch| switch.ports().count()).sum()),
+        ("rules", rules.sum()),
+        ("udpif keys", known.sum()),
     ])
 }

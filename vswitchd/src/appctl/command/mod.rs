@@ -2,18 +2,27 @@
 
 mod coverage;
 mod datapath;
+mod dpctl;
 mod dummy;
 mod fdb;
+mod features;
 mod flows;
+mod frames;
 mod log;
 mod memory;
+mod offload;
 mod ovsdb_server;
+mod performance;
 mod pmd;
 mod process;
+mod sim;
+mod switches;
 mod time;
+mod trace;
 mod upcall;
 
 use dpif::datapath::Datapath;
+use dpif::flow::PortNames;
 
 use super::registry::{Command, Handler};
 use crate::daemon::Daemon;
@@ -28,13 +37,21 @@ pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
         memory::COMMANDS,
         datapath::COMMANDS,
         fdb::COMMANDS,
+        features::COMMANDS,
         flows::COMMANDS,
+        frames::COMMANDS,
+        offload::COMMANDS,
+        performance::COMMANDS,
         pmd::COMMANDS,
+        trace::COMMANDS,
+        sim::COMMANDS,
+        switches::COMMANDS,
         upcall::COMMANDS,
     ];
     let instruments = dummies.then_some([dummy::COMMANDS, time::COMMANDS]);
     let database = embedded_database.then_some(ovsdb_server::COMMANDS);
-    always.into_iter().chain(instruments.into_iter().flatten()).chain(database).flatten().collect()
+    let some = always.into_iter().chain(instruments.into_iter().flatten()).chain(database);
+    some.flatten().chain(dpctl::commands()).collect()
 }
 
 const fn command(
@@ -49,13 +66,17 @@ const fn command(
 /// The datapath of this name, with or without its type (`netdev@ovs-netdev`); without a name, the
 /// only one.
 fn find_datapath<'a>(daemon: &'a Daemon, name: Option<&str>) -> Option<&'a Datapath> {
-    let mut datapaths = daemon.bridges.datapaths();
+    let mut datapaths = daemon.bridges.all_datapaths();
     match name {
-        Some(name) => datapaths.find(|datapath| {
-            let kind = datapath.kind();
-            name == kind.datapath_name()
-                || name == format!("{}@{}", kind.name(), kind.datapath_name())
-        }),
+        Some(name) => {
+            datapaths.find(|datapath| name == datapath.name() || name == datapath.title())
+        }
         None => datapaths.next().filter(|_| datapaths.next().is_none()),
     }
+}
+
+/// The names of the ports of a datapath.
+fn port_names(daemon: &Daemon, datapath: &str) -> PortNames {
+    let ports = daemon.bridges.datapath_ports(datapath).into_iter();
+    ports.map(|(number, port)| (number.0, port.name().to_owned())).collect()
 }

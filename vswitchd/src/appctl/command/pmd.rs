@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use dpif::datapath::{Datapath, ThreadStatus};
 use dpif::pmd::statistics::{LOAD_INTERVAL, LOAD_INTERVALS, Snapshot};
-use netdev::cpu;
 use serde_json::{Value, json};
 
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
@@ -15,19 +14,8 @@ use super::{command, find_datapath};
 const NO_DATAPATH: &str = "please specify an existing datapath";
 
 pub(super) const COMMANDS: &[Command] = &[
-    command(
-        "dpif-netdev/pmd-stats-show",
-        "[-pmd core] [dp]",
-        (0, 3),
-        Handler::Now(|daemon, call| show(daemon, call, stats_text)),
-    ),
+    command("dpif-netdev/pmd-stats-show", "[-pmd core] [dp]", (0, 3), Handler::Now(show)),
     command("dpif-netdev/pmd-stats-clear", "[-pmd core] [dp]", (0, 3), Handler::Now(clear)),
-    command(
-        "dpif-netdev/pmd-perf-show",
-        "[-nh] [-it iter-history-len] [-ms ms-history-len] [-pmd core] [dp]",
-        (0, 8),
-        Handler::Now(|daemon, call| show(daemon, call, performance_text)),
-    ),
     command(
         "dpif-netdev/pmd-rxq-show",
         "[-pmd core] [-secs secs] [dp]",
@@ -35,11 +23,12 @@ pub(super) const COMMANDS: &[Command] = &[
         Handler::Now(show_queues),
     ),
     command("dpif-netdev/pmd-sleep-show", "[dp]", (0, 1), Handler::Now(show_sleeps)),
+    command("dpif-netdev/pmd-rxq-rebalance", "[dp]", (0, 1), Handler::Now(rebalance)),
 ];
 
 /// What the arguments of these commands choose.
-struct Choice<'a> {
-    datapath: &'a Datapath,
+pub(super) struct Choice<'a> {
+    pub(super) datapath: &'a Datapath,
     /// The core of the one thread that is asked for.
     core: Option<u32>,
     /// Seconds to look back.
@@ -48,7 +37,7 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     /// The chosen threads.
-    fn threads(&self) -> Vec<ThreadStatus> {
+    pub(super) fn threads(&self) -> Vec<ThreadStatus> {
         let threads = self.datapath.thread_status().into_iter();
         threads
             .filter(|thread| {
@@ -58,8 +47,8 @@ impl Choice<'_> {
     }
 }
 
-fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
-    let mut arguments = call.arguments.iter().map(String::as_str);
+pub(super) fn choose<'a>(daemon: &'a Daemon, arguments: &[String]) -> Result<Choice<'a>, String> {
+    let mut arguments = arguments.iter().map(String::as_str);
     let (mut core, mut seconds, mut name) = (None, None, None);
     let number = |option: &str, text: Option<&str>| {
         let text = text.ok_or_else(|| format!("{option} needs a number"))?;
@@ -73,10 +62,6 @@ fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
                 let number = arguments.next().and_then(|text| text.parse().ok());
                 seconds = number.filter(|seconds| *seconds > 0);
             }
-            "-it" | "-ms" => {
-                number(argument, arguments.next())?;
-            }
-            "-nh" => {}
             _ => name = Some(argument),
         }
     }
@@ -85,28 +70,29 @@ fn choose<'a>(daemon: &'a Daemon, call: &Call) -> Result<Choice<'a>, String> {
 }
 
 /// How a thread is called.
-fn title(thread: &ThreadStatus) -> String {
+pub(super) fn title(thread: &ThreadStatus) -> String {
     match thread.core {
         Some(core) => format!("pmd thread numa_id {} core_id {}:", core.numa, core.core),
         None => "main thread:".to_owned(),
     }
 }
 
-fn show(daemon: &mut Daemon, call: &Call, text: fn(&ThreadStatus) -> String) -> Outcome {
-    let choice = choose(daemon, call)?;
+fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let choice = choose(daemon, &call.arguments)?;
     let threads = choice.threads();
     Ok(match call.format {
-        Format::Text => Output::Text(threads.iter().map(text).collect()),
+        Format::Text => Output::Text(threads.iter().map(stats_text).collect()),
         Format::Json => Output::Json(threads.iter().map(status_json).collect()),
     })
 }
 
 fn clear(daemon: &mut Daemon, call: &Call) -> Outcome {
-    choose(daemon, call)?.datapath.clear_statistics();
+    let choice = choose(daemon, &call.arguments)?;
+    choice.datapath.clear_statistics(choice.core);
     Ok(Output::none())
 }
 
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
@@ -153,97 +139,7 @@ fn stats_text(thread: &ThreadStatus) -> String {
     text + "\n"
 }
 
-/// The layout of Open vSwitch 4.0.
-fn performance_text(thread: &ThreadStatus) -> String {
-    let counters = &thread.counters;
-    let now = jiff::Zoned::now();
-    let seconds = thread.elapsed.as_secs_f64();
-    let mut text = format!(
-        "\nTime: {}\nMeasurement duration: {seconds:.3} s\n\n{}\n\n",
-        now.strftime("%H:%M:%S%.3f"),
-        title(thread)
-    );
-    let mut line = |label: &str, value: u64, note: String| {
-        let note = if note.is_empty() { note } else { format!("  ({note})") };
-        let _ = writeln!(text, "  {label:<18}{value:>12}{note}");
-    };
-    let percent = |part: u64, whole: u64, of: &str| {
-        let of = if of.is_empty() { String::new() } else { format!(" of {of}") };
-        format!("{:5.1} %{of}", ratio(part, whole) * 100.0)
-    };
-    let microseconds = |cycles: u64| cycles as f64 * 1e6 / cpu::cycles_per_second() as f64;
-    if thread.core.is_some() {
-        let Snapshot { idle_iterations, busy_iterations, sleep_iterations, .. } = *counters;
-        let iterations = idle_iterations + busy_iterations;
-        let used = counters.idle_cycles + counters.busy_cycles;
-        let total = (seconds * cpu::cycles_per_second() as f64) as u64;
-        let each = microseconds(used) / (iterations.max(1) as f64);
-        line("Iterations:", iterations, format!("{each:.2} us/it"));
-        line("- Used TSC cycles:", used, percent(used, total, "total cycles"));
-        line(
-            "- idle iterations:",
-            idle_iterations,
-            percent(counters.idle_cycles, used, "used cycles"),
-        );
-        line(
-            "- busy iterations:",
-            busy_iterations,
-            percent(counters.busy_cycles, used, "used cycles"),
-        );
-        line(
-            "- sleep iterations:",
-            sleep_iterations,
-            percent(sleep_iterations, iterations, "iterations"),
-        );
-        let slept = microseconds(counters.sleep_cycles);
-        let each = slept / (iterations.max(1) as f64);
-        line("Sleep time (us):", slept as u64, format!("{each:3.0} us/iteration avg."));
-    }
-    if counters.received == 0 {
-        line("Rx packets:", 0, String::new());
-    } else {
-        let passes = counters.received + counters.recirculated;
-        let rate = |packets: u64| packets as f64 / seconds.max(1e-9) / 1000.0;
-        let cost = ratio(counters.busy_cycles, counters.received);
-        line(
-            "Rx packets:",
-            counters.received,
-            format!("{:.0} Kpps, {cost:.0} cycles/pkt", rate(counters.received)),
-        );
-        let each = ratio(passes, counters.received);
-        line("Datapath passes:", passes, format!("{each:.2} passes/pkt"));
-        let share = |hits: u64| percent(hits, passes, "");
-        line("- PHWOL hits:", counters.mark_hits, share(counters.mark_hits));
-        line("- Simple Match hits:", counters.simple_hits, share(counters.simple_hits));
-        line("- EMC hits:", counters.exact_hits, share(counters.exact_hits));
-        line("- SMC hits:", counters.signature_hits, share(counters.signature_hits));
-        let visits = ratio(counters.subtables_visited, counters.megaflow_hits);
-        line(
-            "- Megaflow hits:",
-            counters.megaflow_hits,
-            format!("{}, {visits:.2} subtbl lookups/hit", share(counters.megaflow_hits)),
-        );
-        let each = microseconds(counters.upcall_cycles) / (counters.upcalls.max(1) as f64);
-        line(
-            "- Upcalls:",
-            counters.upcalls,
-            format!("{}, {each:.1} us/upcall", share(counters.upcalls)),
-        );
-        line("- Lost upcalls:", counters.lost_upcalls, share(counters.lost_upcalls));
-    }
-    if counters.sent == 0 {
-        line("Tx packets:", 0, String::new());
-        text.push('\n');
-    } else {
-        let rate = counters.sent as f64 / seconds.max(1e-9) / 1000.0;
-        line("Tx packets:", counters.sent, format!("{rate:.0} Kpps"));
-        let each = ratio(counters.sent, counters.sent_batches);
-        line("Tx batches:", counters.sent_batches, format!("{each:.2} pkts/batch"));
-    }
-    text
-}
-
-fn status_json(thread: &ThreadStatus) -> Value {
+pub(super) fn status_json(thread: &ThreadStatus) -> Value {
     let Snapshot { received, recirculated, busy_cycles, idle_cycles, sleep_cycles, .. } =
         thread.counters;
     let counters = &thread.counters;
@@ -271,7 +167,7 @@ fn status_json(thread: &ThreadStatus) -> Value {
 }
 
 fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
-    let choice = choose(daemon, call)?;
+    let choice = choose(daemon, &call.arguments)?;
     let interval = LOAD_INTERVAL.as_secs();
     let longest = interval * LOAD_INTERVALS as u64;
     let seconds = choice.seconds.unwrap_or(longest).clamp(interval, longest);
@@ -311,7 +207,9 @@ fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
     let mut text = format!("Displaying last {seconds} seconds pmd usage %\n");
     for thread in polling() {
         let _ = writeln!(text, "{}\n  isolated : {}", title(thread), thread.is_isolated);
-        let total = thread.load.total.cycles(intervals);
+        // One interval alone may be a short one.
+        let is_known = thread.load.total.past(2).is_some();
+        let total = if is_known { thread.load.total.cycles(intervals) } else { 0 };
         for queue in &thread.queues {
             let cycles = queue.load.cycles(intervals);
             let _ = writeln!(
@@ -329,8 +227,15 @@ fn show_queues(daemon: &mut Daemon, call: &Call) -> Outcome {
     Ok(Output::Text(text))
 }
 
+fn rebalance(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let datapath = find_datapath(daemon, call.argument(0)).ok_or(NO_DATAPATH)?;
+    let name = datapath.name().to_owned();
+    daemon.bridges.rebalance(&name);
+    Ok(Output::Text("pmd rxq rebalance requested.\n".to_owned()))
+}
+
 fn show_sleeps(daemon: &mut Daemon, call: &Call) -> Outcome {
-    let choice = choose(daemon, call)?;
+    let choice = choose(daemon, &call.arguments)?;
     let default = choice.datapath.pmd_settings().max_sleep;
     let threads = choice.threads();
     let polling = threads.iter().filter(|thread| thread.core.is_some());

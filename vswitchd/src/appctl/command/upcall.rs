@@ -13,6 +13,8 @@ pub(super) const COMMANDS: &[Command] = &[
     command("upcall/show", "", NONE, Handler::Now(show)),
     command("upcall/disable-megaflows", "", NONE, Handler::Now(|d, _| set_megaflows(d, false))),
     command("upcall/enable-megaflows", "", NONE, Handler::Now(|d, _| set_megaflows(d, true))),
+    command("upcall/disable-ufid", "", NONE, Handler::Now(|d, _| set_terse(d, false))),
+    command("upcall/enable-ufid", "", NONE, Handler::Now(|d, _| set_terse(d, true))),
     command("upcall/set-flow-limit", "flow-limit-number", (1, 1), Handler::Now(set_flow_limit)),
     command("revalidator/wait", "", NONE, Handler::Now(wait)),
     command("revalidator/purge", "", NONE, Handler::Now(purge)),
@@ -56,6 +58,12 @@ fn set_megaflows(daemon: &mut Daemon, on: bool) -> Outcome {
     daemon.bridges.set_megaflows(on);
     let what = if on { "enabled" } else { "disabled" };
     Ok(Output::Text(format!("megaflows {what}")))
+}
+
+fn set_terse(daemon: &mut Daemon, on: bool) -> Outcome {
+    daemon.bridges.set_terse_dumps(on);
+    let state = if on { "enabled for supported datapaths" } else { "disabled" };
+    Ok(Output::Text(format!("Datapath dumping tersely using UFID {state}")))
 }
 
 fn set_flow_limit(daemon: &mut Daemon, call: &Call) -> Outcome {
