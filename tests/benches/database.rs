@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tests::tools::program;
-use tests::{Connection, Daemon, Directory, Output, OvsdbServer};
+use tests::benchmark::{System, summary, write_result};
+use tests::{Connection, Directory};
 
 /// Rounds of everything.
 const ROUNDS: usize = 7;
@@ -18,75 +18,6 @@ const TRANSACTIONS: [usize; 2] = [500, 4000];
 const PORTS: usize = 1000;
 /// How long the idle processes are watched.
 const IDLE: Duration = Duration::from_secs(5);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum System {
-    Sluice,
-    OpenVswitch,
-}
-
-/// The processes of a running system.
-struct Processes<'a> {
-    daemon: Daemon<'a>,
-    server: Option<OvsdbServer>,
-}
-
-impl System {
-    fn start(self, directory: &Directory) -> Processes<'_> {
-        match self {
-            Self::Sluice => Processes { daemon: Daemon::start(directory, &[]), server: None },
-            Self::OpenVswitch => {
-                let server = OvsdbServer::start(directory);
-                directory.vsctl(&["--no-wait", "init"]).ok();
-                let output = Output::of(
-                    directory
-                        .command("/usr/sbin/ovs-vswitchd")
-                        .args(["--enable-dummy", "--disable-system", "--disable-system-route"])
-                        .args(["--detach", "--no-chdir", "--pidfile", "--log-file"])
-                        .arg("-vconsole:off"),
-                );
-                assert!(output.status.success(), "{output:#?}");
-                let daemon = Daemon::adopt(directory, "ovs-vswitchd");
-                Processes { daemon, server: Some(server) }
-            }
-        }
-    }
-}
-
-impl Processes<'_> {
-    fn each<T>(&self, value: impl Fn(i32) -> T) -> Vec<T> {
-        let server = self.server.as_ref().map(|server| server.running().pid());
-        [Some(self.daemon.running().pid()), server].into_iter().flatten().map(value).collect()
-    }
-
-    /// Processor time used so far, in seconds.
-    fn processor_time(&self) -> f64 {
-        let ticks = self.each(|pid| {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
-            // The name, field 2, may contain spaces; user and system time are fields 14 and 15.
-            let fields = text.rsplit(')').next().expect("fields").split_whitespace();
-            fields.skip(11).take(2).map(|field| field.parse::<u64>().expect("ticks")).sum::<u64>()
-        });
-        let per_second = rustix::param::clock_ticks_per_second();
-        ticks.into_iter().sum::<u64>() as f64 / per_second as f64
-    }
-
-    /// Memory in use, in mebibytes.
-    fn resident(&self) -> f64 {
-        let pages = self.each(|pid| {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("a process");
-            text.split(' ').nth(1).and_then(|field| field.parse::<usize>().ok()).expect("pages")
-        });
-        (pages.into_iter().sum::<usize>() * rustix::param::page_size()) as f64 / f64::from(1 << 20)
-    }
-
-    fn stop(self) {
-        self.daemon.appctl(&["exit", "--cleanup"]).ok();
-        if let Some(server) = self.server {
-            server.stop();
-        }
-    }
-}
 
 /// What is measured, in the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,13 +105,6 @@ fn measure(system: System) -> Vec<(Measure, f64)> {
     values
 }
 
-/// Median, smallest and largest value.
-fn summary(values: &[f64]) -> (f64, f64, f64) {
-    let mut values = values.to_vec();
-    values.sort_by(f64::total_cmp);
-    (values[values.len() / 2], values[0], values[values.len() - 1])
-}
-
 fn main() {
     let beside_ovs = std::env::args().any(|argument| argument == "--beside-ovs");
     let mut systems = vec![System::Sluice];
@@ -218,9 +142,5 @@ fn main() {
     }
     let _ = writeln!(table, "median [least, most] of {ROUNDS} rounds");
     print!("{table}");
-
-    let directory = program("sluice-vswitchd").with_file_name("..").join("bench");
-    std::fs::create_dir_all(&directory).expect("a directory for the result");
-    let name = if beside_ovs { "database-beside-ovs.txt" } else { "database.txt" };
-    std::fs::write(directory.join(name), table).expect("a file for the result");
+    write_result(if beside_ovs { "database-beside-ovs.txt" } else { "database.txt" }, &table);
 }

@@ -3,11 +3,14 @@
 //!
 //! A step that fails panics with the command, its exit status and everything it printed.
 
+pub mod benchmark;
+pub mod capture;
 pub mod connection;
 pub mod daemon;
 pub mod directory;
 pub mod fuzz;
 pub mod namespace;
+pub mod network;
 pub mod ovsdb_server;
 pub mod process;
 pub mod tools;

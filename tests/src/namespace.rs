@@ -5,6 +5,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Output;
 
+/// Whether this test can make namespaces; says so when it cannot.
+#[expect(clippy::print_stdout, reason = "whoever runs the tests is to know what was skipped")]
+pub fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        println!("skipped: only root can create network namespaces");
+    }
+    root
+}
+
 /// A network namespace, deleted on drop together with the devices that belong to it alone.
 #[derive(Debug)]
 pub struct Namespace {

@@ -1,16 +1,8 @@
 //! Ports that are devices of the kernel, each test in a network namespace of its own.
 
 use serde_json::Value;
+use tests::namespace::is_root;
 use tests::{Daemon, Directory, wait_until};
-
-/// Whether this test can make namespaces; says so when it cannot.
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        println!("skipped: only root can create network namespaces");
-    }
-    root
-}
 
 /// What `ip` knows of a device, or `None` if there is none of that name.
 fn device(directory: &Directory, name: &str) -> Option<Value> {
@@ -151,5 +143,77 @@ fn tap_port_is_made() {
     assert_eq!(get(&directory, "t0", "ifindex"), found["ifindex"].to_string());
     directory.vsctl(&["del-port", "t0"]).ok();
     assert_eq!(device(&directory, "t0"), None);
+    daemon.stop();
+}
+
+/// An internal port is where the host has its addresses; a restart must not take them.
+#[test]
+fn addresses_outlive_a_restart() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    let mut daemon = start(&directory);
+    let add = ["add-port", "br0", "i1", "--", "set", "interface", "i1", "type=internal"];
+    directory.vsctl(&[&add[..], &["mtu_request=1400"]].concat()).ok();
+    for (name, address) in [("br0", "10.2.0.1/24"), ("i1", "10.3.0.1/24")] {
+        directory.ip(&["address", "add", address, "dev", name]).ok();
+        directory.ip(&["link", "set", name, "up"]).ok();
+    }
+    let state = || {
+        ["br0", "i1"].map(|name| {
+            let text = directory.ip(&["-json", "address", "show", "dev", name]).ok();
+            let device = serde_json::from_str::<Value>(&text).expect("JSON");
+            let addresses = device[0]["addr_info"].as_array().expect("addresses").iter();
+            let ipv4: Vec<_> =
+                addresses.filter(|address| address["family"] == "inet").cloned().collect();
+            (device[0]["ifindex"].clone(), device[0]["mtu"].clone(), ipv4)
+        })
+    };
+    let before = state();
+    assert!(before.iter().all(|(_, _, addresses)| addresses.len() == 1), "{before:?}");
+    for is_killed in [false, true, false] {
+        if is_killed {
+            daemon.kill();
+        } else {
+            daemon.appctl(&["exit"]).ok();
+            assert!(daemon.running().has_ended(tests::process::LIMIT));
+        }
+        daemon = Daemon::start(&directory, &[]);
+        assert_eq!(state(), before);
+        assert_eq!(get(&directory, "i1", "error"), "[]");
+    }
+    daemon.stop();
+    assert_eq!((device(&directory, "br0"), device(&directory, "i1")), (None, None));
+}
+
+/// A device that gets another name leaves its port, and can be a port under that.
+#[test]
+fn devices_are_renamed() {
+    if !is_root() {
+        return;
+    }
+    let directory = Directory::in_namespace();
+    add_veth(&directory);
+    let mut daemon = start(&directory);
+    let shown = || daemon.appctl(&["dpif/show"]).ok();
+    directory.vsctl(&["add-port", "br0", "v0"]).ok();
+    assert!(shown().contains("    v0 1/"), "{}", shown());
+    directory.ip(&["link", "set", "v0", "name", "q0"]).ok();
+    wait_until("the rename is noticed", || get(&directory, "v0", "ofport") == "-1");
+    assert!(get(&directory, "v0", "error").contains("No such device"));
+    assert!(!shown().contains("    v0 "), "{}", shown());
+    directory.vsctl(&["add-port", "br0", "q0"]).ok();
+    assert_eq!(get(&directory, "q0", "error"), "[]");
+    assert!(shown().contains("    q0 "), "{}", shown());
+    directory.ip(&["link", "set", "q0", "name", "v0"]).ok();
+    wait_until("the port is back", || get(&directory, "v0", "error") == "[]");
+    assert!(shown().contains("    v0 "), "{}", shown());
+    wait_until("the other is gone", || get(&directory, "q0", "ofport") == "-1");
+    directory.vsctl(&["--if-exists", "del-port", "q0"]).ok();
+    directory.vsctl(&["del-port", "v0"]).ok();
+    assert_eq!(shown().lines().filter(|line| line.contains("(system)")).count(), 0);
+    daemon.allow("v0");
+    daemon.allow("q0");
     daemon.stop();
 }

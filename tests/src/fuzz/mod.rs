@@ -3,6 +3,8 @@
 //!
 //! The same functions are fuzz targets (`tests/fuzz`) and replay the committed corpus as a test.
 
+mod openflow;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -14,6 +16,8 @@ use vswitchd::ovsdb::operation::{Context, Outcome, execute};
 use vswitchd::ovsdb::record;
 use vswitchd::ovsdb::schema::DatabaseSchema;
 use vswitchd::ovsdb::storage::Storage;
+
+pub use openflow::*;
 
 use crate::Directory;
 
@@ -30,11 +34,20 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "appctl_request", run: appctl_request },
     Target { name: "database_file", run: database_file },
+    Target { name: "datapath_text", run: datapath_text },
     Target { name: "json_rpc", run: json_rpc },
     Target { name: "log_spec", run: log_spec },
+    Target { name: "openflow_10", run: openflow_10 },
+    Target { name: "openflow_11", run: openflow_11 },
+    Target { name: "openflow_12", run: openflow_12 },
+    Target { name: "openflow_13", run: openflow_13 },
+    Target { name: "openflow_14", run: openflow_14 },
+    Target { name: "openflow_15", run: openflow_15 },
+    Target { name: "openflow_stream", run: openflow_stream },
+    Target { name: "openflow_text", run: openflow_text },
     Target { name: "ovsdb_transaction", run: ovsdb_transaction },
 ];
 

@@ -1,0 +1,5 @@
+//! See `tests::fuzz::openflow_10`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tests::fuzz::openflow_10(bytes));
