@@ -5,7 +5,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 export PREFIX DESTDIR FUZZ_SECONDS
 
-.PHONY: help packages deps build demo test lint model fuzz bench bench-ovs install uninstall
+.PHONY: help packages deps build demo test lint model fuzz bench bench-offload bench-ovs install uninstall
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' Makefile | expand -t 12
@@ -36,8 +36,11 @@ model: ## Run the concurrency models
 fuzz: packages ## Fuzz each parser for FUZZ_SECONDS (60)
 	@.ci/fuzz
 
-bench: packages build ## Measure the database and reconciliation
+bench: packages build ## Measure the database, reconciliation and TCP between two hosts
 	@.ci/bench
+
+bench-offload: ## Measure offload on software NICs
+	@.ci/bench-offload
 
 bench-ovs: packages build ## The same beside Open vSwitch, in alternation
 	@.ci/bench --beside-ovs
