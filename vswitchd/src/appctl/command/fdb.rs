@@ -5,6 +5,7 @@ use std::sync::Arc;
 use netdev::ethernet_address::EthernetAddress;
 use ofproto::fdb;
 use ofproto::mac_table::MacTable;
+use ofproto::openflow::port::PortNo;
 use serde_json::json;
 
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
@@ -58,10 +59,18 @@ fn add(daemon: &mut Daemon, call: &Call) -> Outcome {
     let number = daemon.bridges.number(&name);
     let number = number.ok_or_else(|| format!("no port \"{interface}\" on bridge {bridge}"))?;
     let (vlan, address) = parse_station(call, 2)?;
+    let mut known = table.entries().into_iter();
+    let old = known.find(|entry| (entry.vlan, entry.address) == (vlan, address));
     if !table.add_static(vlan, address, number) {
         return Err("could not add static mac entry".to_owned());
     }
-    Ok(Output::none())
+    // The same again is no news.
+    let old = old.filter(|old| old.port != number || old.age.is_some());
+    Ok(old.map_or_else(Output::none, |old| {
+        let kind = if old.age.is_some() { "dynamic" } else { "static" };
+        let port = PortNo(old.port.0);
+        Output::Text(format!("Overriding already existing {kind} entry on {port}"))
+    }))
 }
 
 fn delete(daemon: &mut Daemon, call: &Call) -> Outcome {
