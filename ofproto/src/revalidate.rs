@@ -7,7 +7,7 @@ mod origin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dpif::action::{Action, ActionsText};
+use dpif::action::ActionsText;
 use dpif::datapath::{Datapath, FlowChange};
 use dpif::flow::{FlowText, MAX_VLANS, Ufid};
 use dpif::offload::OffloadState;
@@ -374,11 +374,6 @@ impl Revalidator {
         let is_removal = |(_, change): &&Change| matches!(change, FlowChange::Remove);
         let removed: Vec<_> =
             changes.iter().filter(is_removal).map(|(flow, _)| Arc::clone(flow)).collect();
-        for (flow, change) in &changes {
-            if let FlowChange::SetActions(actions) = change {
-                log_change(&datapath.title(), flow, actions);
-            }
-        }
         if !changes.is_empty() {
             datapath.change_flows(changes);
         }
@@ -412,34 +407,17 @@ impl Revalidator {
     }
 }
 
-/// The packets of a flow, with the fields that do not matter.
-fn whole_text(flow: &FlowRecord) -> FlowText<'_> {
-    let (key, mask) = (flow.key(), Some(flow.mask()));
-    FlowText { key, mask, verbose: true, names: None, vlan_limit: MAX_VLANS }
-}
-
 /// Tells those who follow the datapath closely of a flow that a pass found.
 fn log_dump(datapath: &str, flow: &FlowRecord) {
+    let (key, mask) = (flow.key(), Some(flow.mask()));
     debug!(
         target: "dpif",
         limited = true,
         "{datapath}: flow_dump {} {}, {}, actions:{}",
         flow.ufid(),
-        whole_text(flow),
+        FlowText { key, mask, verbose: true, names: None, vlan_limit: MAX_VLANS },
         flow.statistics(),
         ActionsText { actions: &flow.actions(), names: None }
-    );
-}
-
-/// The same of one that is to do something else.
-fn log_change(datapath: &str, flow: &FlowRecord, actions: &[Action]) {
-    debug!(
-        target: "dpif",
-        limited = true,
-        "{datapath}: put[modify] {} {}, actions:{}",
-        flow.ufid(),
-        whole_text(flow),
-        ActionsText { actions, names: None }
     );
 }
 
