@@ -36,7 +36,7 @@ model: ## Run the concurrency models
 fuzz: packages ## Fuzz each parser for FUZZ_SECONDS (60)
 	@.ci/fuzz
 
-bench: packages build ## Measure the database, reconciliation and TCP between two hosts
+bench: packages build ## Measure the database, forwarding and TCP between two hosts
 	@.ci/bench
 
 bench-offload: ## Measure offload on software NICs

@@ -10,6 +10,38 @@ pub enum System {
     Sluice,
     /// Debian's.
     OpenVswitch,
+    /// The same with DPDK, which needs [`HugePages`].
+    OpenVswitchDpdk,
+}
+
+/// Huge pages of 2 MiB for the time of a measurement; dropping it restores the number there was.
+#[derive(Debug)]
+pub struct HugePages {
+    before: String,
+}
+
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+impl HugePages {
+    /// Makes the system keep so many.
+    ///
+    /// # Panics
+    /// When it cannot.
+    #[track_caller]
+    pub fn reserve(count: u32) -> Self {
+        let before = std::fs::read_to_string(HUGE_PAGES).expect(HUGE_PAGES);
+        let reserved = Self { before };
+        std::fs::write(HUGE_PAGES, count.to_string()).expect(HUGE_PAGES);
+        let after = std::fs::read_to_string(HUGE_PAGES).expect(HUGE_PAGES);
+        assert_eq!(after.trim(), count.to_string(), "there is no memory for huge pages");
+        reserved
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = std::fs::write(HUGE_PAGES, self.before.trim());
+    }
 }
 
 /// The processes of a running system.
@@ -29,20 +61,41 @@ impl System {
         match self {
             Self::Sluice => Processes { daemon: Daemon::start(directory, &[]), server: None },
             Self::OpenVswitch => {
-                let server = OvsdbServer::start(directory);
-                directory.vsctl(&["--no-wait", "init"]).ok();
-                let output = Output::of(
-                    directory
-                        .command("/usr/sbin/ovs-vswitchd")
-                        .args(["--enable-dummy", "--disable-system", "--disable-system-route"])
-                        .args(["--detach", "--no-chdir", "--pidfile", "--log-file"])
-                        .arg("-vconsole:off"),
-                );
-                assert!(output.status.success(), "{output:#?}");
-                let daemon = Daemon::adopt(directory, "ovs-vswitchd");
-                Processes { daemon, server: Some(server) }
+                self.start_beside_server(directory, &["init"], "/usr/sbin/ovs-vswitchd")
+            }
+            Self::OpenVswitchDpdk => {
+                let set = ["init", "--", "set", "open", ".", "other_config:dpdk-init=true"];
+                let settings = [
+                    "other_config:dpdk-extra=\"--no-pci --in-memory\"",
+                    "other_config:dpdk-socket-mem=1024",
+                    "other_config:dpdk-lcore-mask=0x1",
+                ];
+                let program = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+                self.start_beside_server(directory, &[&set[..], &settings].concat(), program)
             }
         }
+    }
+
+    /// Starts `program` with a server whose database `vsctl` has set up.
+    #[track_caller]
+    fn start_beside_server<'a>(
+        self,
+        directory: &'a Directory,
+        vsctl: &[&str],
+        program: &'static str,
+    ) -> Processes<'a> {
+        let server = OvsdbServer::start(directory);
+        directory.vsctl(&[&["--no-wait"], vsctl].concat()).ok();
+        let output = Output::of(
+            directory
+                .command(program)
+                .args(["--enable-dummy", "--disable-system", "--disable-system-route"])
+                .args(["--detach", "--no-chdir", "--pidfile", "--log-file"])
+                .arg("-vconsole:off"),
+        );
+        assert!(output.status.success(), "{output:#?}");
+        let name = program.rsplit('/').next().unwrap_or(program);
+        Processes { daemon: Daemon::adopt(directory, name), server: Some(server) }
     }
 }
 
@@ -50,6 +103,12 @@ impl Processes<'_> {
     fn each<T>(&self, value: impl Fn(i32) -> T) -> Vec<T> {
         let server = self.server.as_ref().map(|server| server.running().pid());
         [Some(self.daemon.running().pid()), server].into_iter().flatten().map(value).collect()
+    }
+
+    /// Runs `ovs-appctl ARGS` against the daemon.
+    #[track_caller]
+    pub fn appctl(&self, args: &[&str]) -> String {
+        self.daemon.appctl(args).ok()
     }
 
     /// Processor time used so far, in seconds.

@@ -12,8 +12,10 @@ pub mod fuzz;
 pub mod namespace;
 pub mod network;
 pub mod ovsdb_server;
+pub mod pmd_statistics;
 pub mod process;
 pub mod tools;
+pub mod traffic;
 
 pub use connection::Connection;
 pub use daemon::Daemon;
