@@ -1,13 +1,15 @@
 //! Finishing in software the checksums that a packet's receiver was to leave to the device that
 //! sends it: IPv4 headers, TCP, UDP and SCTP.
 
+use zerocopy::IntoBytes;
+
 use crate::headers::{Headers, IpVersion, Transport};
 use crate::offload::TransmitOffloads;
 use crate::packet::{Checksum, Descriptor, Layer, NO_LAYER, PacketMut, PacketRef};
 use crate::wire::checksum::{Sum, checksum, crc32c};
 use crate::wire::ipv4::Ipv4Header;
 use crate::wire::ipv6::Ipv6Header;
-use crate::wire::{ip_protocol, split};
+use crate::wire::{ip_protocol, split, split_mut};
 
 const IPV4_CHECKSUM_OFFSET: usize = 10;
 const UDP_LENGTH_OFFSET: usize = 4;
@@ -28,7 +30,8 @@ pub(crate) fn is_pending(packet: PacketRef<'_>, offloads: TransmitOffloads) -> b
 }
 
 /// Finishes the partial checksums of a packet that a device with `offloads` does not finish
-/// itself. A checksum inside a tunnel also when it goes into the checksum of the tunnel.
+/// itself. A checksum inside a tunnel also when it goes into the checksum of the tunnel, and that
+/// cannot be told without it.
 ///
 /// # Errors
 /// When a header is not there to be finished. The packet is of no use then.
@@ -37,12 +40,25 @@ pub fn finish(packet: &mut PacketMut<'_>, offloads: TransmitOffloads) -> Result<
         packet.view().descriptor().checksum(layer) == Checksum::Partial
             && !device_does(packet.view(), layer, offloads)
     };
+    if packet.view().descriptor().lacks_ip_checksum_alone()
+        && is_due(packet, Layer::Ip)
+        && finish_plain_ipv4(packet).is_some()
+    {
+        return Ok(());
+    }
+    let inner = [Layer::InnerIp, Layer::InnerTransport];
+    for layer in inner {
+        if is_due(packet, layer) {
+            finish_layer(packet, layer)?;
+        }
+    }
     let goes_into_outer =
         is_tunnelled(packet.view().descriptor()) && is_due(packet, Layer::Transport);
-    for layer in [Layer::InnerIp, Layer::InnerTransport] {
-        let is_partial = packet.view().descriptor().checksum(layer) == Checksum::Partial;
-        if is_partial && (goes_into_outer || is_due(packet, layer)) {
-            finish_layer(packet, layer)?;
+    if goes_into_outer && finish_outer_udp(packet).is_none() {
+        for layer in inner {
+            if packet.view().descriptor().checksum(layer) == Checksum::Partial {
+                finish_layer(packet, layer)?;
+            }
         }
     }
     for layer in [Layer::Ip, Layer::Transport] {
@@ -129,6 +145,20 @@ fn finish_layer(packet: &mut PacketMut<'_>, layer: Layer) -> Result<(), InvalidH
     Ok(())
 }
 
+/// Fills in the checksum of an outermost IPv4 header without options whose place is known, as a
+/// tunnel leaves it. Nothing happens where it is not.
+#[inline]
+fn finish_plain_ipv4(packet: &mut PacketMut<'_>) -> Option<()> {
+    let (descriptor, bytes) = packet.parts_mut();
+    let l3 = usize::from(descriptor.l3);
+    let (header, _) = split_mut::<Ipv4Header>(bytes.get_mut(l3..)?)?;
+    (header.version_length == Ipv4Header::PLAIN).then_some(())?;
+    header.checksum.set(0);
+    header.checksum.set(checksum(header.as_bytes()));
+    descriptor.set_checksum(Layer::Ip, Checksum::Good);
+    Some(())
+}
+
 /// Fills in the checksum of an IPv4 header.
 pub(crate) fn finish_ipv4_header(packet: &mut PacketMut<'_>, headers: &Headers) -> Option<()> {
     let place = headers.l3 + IPV4_CHECKSUM_OFFSET;
@@ -156,10 +186,55 @@ fn finish_transport(
     }
     (place + 2 <= end && packet.write(place, &[0; 2])).then_some(())?;
     let pseudo = pseudo_header(packet.view(), headers, protocol, end - l4)?;
-    let sum = range(packet.view(), l4, end).fold(pseudo, Sum::add_bytes).finish();
+    let sum = add_range(pseudo, packet.view(), l4, end).finish();
     // 0 says that there is none (RFC 768).
     let sum = if protocol == ip_protocol::UDP && sum == 0 { 0xffff } else { sum };
     packet.write(place, &sum.to_be_bytes()).then_some(())
+}
+
+/// Finishes the checksum of a tunnel's UDP header without a look at what is inside the packet
+/// inside: with a checksum that is right, or will be, its bytes from there on add up to what its
+/// pseudo header lacks (RFC 1071 section 2). Nothing happens where that is not known.
+fn finish_outer_udp(packet: &mut PacketMut<'_>) -> Option<()> {
+    let view = packet.view();
+    let descriptor = view.descriptor();
+    let outer = headers(view, Layer::Transport)?;
+    let udp = outer.transport.filter(|outer| outer.protocol == ip_protocol::UDP)?;
+    let inner = headers(view, Layer::InnerTransport)?;
+    let transport = inner.transport.filter(|inner| inner.protocol != ip_protocol::SCTP)?;
+    let field = transport.l4 + checksum_offset(transport.protocol)?;
+    let end = transport_end(view, &outer, udp)?;
+    let is_known = match descriptor.checksum(Layer::InnerTransport) {
+        Checksum::Partial => true,
+        // 0 says that there is none.
+        Checksum::Good => {
+            let mut bytes = [0; 2];
+            view.copy_out(field, &mut bytes) == 2 && bytes != [0; 2]
+        }
+        Checksum::Unknown | Checksum::Bad => false,
+    };
+    let is_even = (inner.l3 - udp.l4) % 2 == 0;
+    let ends = [end, inner.end, transport_end(view, &inner, transport)?];
+    if !is_known || !is_even || ends.iter().any(|other| *other != end) {
+        return None;
+    }
+    let place = udp.l4 + checksum_offset(ip_protocol::UDP)?;
+    packet.write(place, &[0; 2]).then_some(())?;
+    let view = packet.view();
+    let sum = pseudo_header(view, &outer, ip_protocol::UDP, end - udp.l4)?;
+    let sum = add_range(sum, view, udp.l4, inner.l3);
+    let is_filled_in = view.descriptor().checksum(Layer::InnerIp) == Checksum::Partial;
+    let sum = match inner.version {
+        // So do the bytes of an IPv4 header.
+        IpVersion::V4 if is_filled_in => sum,
+        _ => add_range(sum, view, inner.l3, transport.l4),
+    };
+    let pseudo = pseudo_header(view, &inner, transport.protocol, end - transport.l4)?;
+    let sum = sum.add_u32(u32::from(pseudo.finish())).finish();
+    let sum = if sum == 0 { 0xffff } else { sum };
+    packet.write(place, &sum.to_be_bytes()).then_some(())?;
+    packet.descriptor_mut().set_checksum(Layer::Transport, Checksum::Good);
+    Some(())
 }
 
 /// Finishes a checksum of which only the place is known, and whose field holds the sum of what
@@ -170,10 +245,36 @@ fn finish_at_place(packet: &mut PacketMut<'_>) -> Option<()> {
     let place = start + usize::from(descriptor.checksum_offset);
     let end = packet.view().len();
     (start != 0 && place + 2 <= end).then_some(())?;
-    let sum = range(packet.view(), start, end).fold(Sum::default(), Sum::add_bytes).finish();
+    let sum = add_range(Sum::default(), packet.view(), start, end).finish();
     // 0 and its complement are the same number, but in UDP 0 says that there is no checksum.
     let sum = if sum == 0 { 0xffff } else { sum };
     packet.write(place, &sum.to_be_bytes()).then_some(())
+}
+
+/// Finds out whether the field of the transport checksum holds no more than what the checksum is to
+/// be made of: then its sender left it to be finished, and the port that received it could not tell.
+/// A finished checksum that happens to look so (one of 2^16) is merely computed again.
+pub(crate) fn detect_partial(packet: &mut PacketMut<'_>) {
+    let find = |packet: PacketRef<'_>| {
+        let headers = Headers::outer(packet)?;
+        let transport = headers.transport?;
+        let offset = checksum_offset(transport.protocol)?;
+        let end = transport_end(packet, &headers, transport)?;
+        let mut scratch = [0; 4];
+        let is_partial = if transport.protocol == ip_protocol::SCTP {
+            packet.header(transport.l4 + offset, 4, &mut scratch)? == [0; 4]
+        } else {
+            let length = end.checked_sub(transport.l4)?;
+            let sum = pseudo_header(packet, &headers, transport.protocol, length)?.fold();
+            packet.header(transport.l4 + offset, 2, &mut scratch)? == sum.to_be_bytes()
+        };
+        is_partial.then_some((u16::try_from(transport.l4).ok()?, offset as u16))
+    };
+    if let Some((start, offset)) = find(packet.view()) {
+        let descriptor = packet.descriptor_mut();
+        descriptor.set_checksum(Layer::Transport, Checksum::Partial);
+        (descriptor.checksum_start, descriptor.checksum_offset) = (start, offset);
+    }
 }
 
 /// Says where the transport checksum of a packet is to be finished, and makes its field hold the
@@ -231,6 +332,11 @@ fn pseudo_header(
             Sum::of_pseudo_ipv6(split(bytes)?.0, protocol, length)
         }
     })
+}
+
+/// The sum of the bytes of a packet from `start` to `end`, added to `sum`.
+pub fn add_range(sum: Sum, packet: PacketRef<'_>, start: usize, end: usize) -> Sum {
+    range(packet, start, end).fold(sum, Sum::add_bytes)
 }
 
 /// The bytes of a packet from `start` to `end`, frame by frame.

@@ -4,6 +4,7 @@
 //! forward by hand (`time/stop`, `time/warp`), in every thread at once; sleepers are woken when
 //! that happens.
 
+use std::pin::Pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -78,9 +79,52 @@ pub async fn sleep_until(deadline: Duration) {
     }
 }
 
+type Sleep = Pin<Box<dyn Future<Output = ()>>>;
+
+/// A sleeper that is set again and again, most often to later than before, which costs little.
+#[derive(Default)]
+pub struct Alarm {
+    /// The sleep under way and its end, which may be earlier than what was asked for last.
+    sleep: Option<(Duration, Sleep)>,
+}
+
+impl Alarm {
+    /// Completes once [`now`] has reached `deadline`.
+    pub async fn ring_at(&mut self, deadline: Duration) {
+        while now() < deadline {
+            match &mut self.sleep {
+                Some((end, sleep)) if *end <= deadline => {
+                    sleep.await;
+                    self.sleep = None;
+                }
+                _ => self.sleep = Some((deadline, Box::pin(sleep_until(deadline)))),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_alarm_is_put_off_and_brought_forward() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let mut alarm = Alarm::default();
+            let (start, millisecond) = (now(), Duration::from_millis(1));
+            for deadline in [3_600_000, 1, 4].map(|milliseconds| start + milliseconds * millisecond)
+            {
+                tokio::select! {
+                    () = alarm.ring_at(deadline) => assert!(now() >= deadline),
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+            alarm.ring_at(start + 3 * millisecond).await;
+            alarm.ring_at(start + 5 * millisecond).await;
+            assert!(now() >= start + 5 * millisecond);
+        });
+    }
 
     // One test, because the clock is shared by the whole process.
     #[test]

@@ -1,6 +1,7 @@
 //! Ports, packet memory and the kernel: the lowest crate of the switch. It knows no flows, no
 //! OpenFlow and no configuration.
 
+pub mod afxdp;
 pub mod checksum;
 pub mod clock;
 pub mod coverage;
@@ -12,7 +13,9 @@ pub mod features;
 pub mod flow_api;
 mod headers;
 pub mod linux;
+pub mod network;
 pub mod offload;
+mod options;
 pub mod packet;
 mod patch;
 pub mod pcap;
@@ -20,12 +23,14 @@ pub mod port;
 pub mod queue;
 pub mod registry;
 mod replay;
+pub mod route;
 #[cfg(test)]
 mod sample;
 mod segmentation;
 pub mod sim;
 pub mod statistics;
 pub mod transmit;
+pub mod tunnel;
 pub mod wire;
 
 /// The event counters of this crate.

@@ -1,13 +1,15 @@
 //! One end of a patch between two bridges. It has no device and no queues: a packet sent to it
-//! goes on in the peer's bridge during translation, which counts it there.
+//! goes on in the peer's bridge during translation, which counts it for both ends.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::ethernet_address::EthernetAddress;
 use crate::port::{Port, PortError};
 use crate::statistics::Statistics;
+use crate::tunnel::TunnelTraffic;
 
 /// A port of type `patch`.
 #[derive(Debug)]
@@ -15,6 +17,7 @@ pub(crate) struct PatchPort {
     name: String,
     address: EthernetAddress,
     peer: Option<String>,
+    traffic: Arc<TunnelTraffic>,
     change_sequence: u64,
 }
 
@@ -28,6 +31,7 @@ impl PatchPort {
             name: name.to_owned(),
             address: EthernetAddress(address).made_local_station(),
             peer: None,
+            traffic: Arc::default(),
             change_sequence: 1,
         })
     }
@@ -99,11 +103,15 @@ impl Port for PatchPort {
     }
 
     fn statistics(&self) -> Result<Statistics, PortError> {
-        Err(self.not_supported("counting packets"))
+        Ok(self.traffic.statistics())
     }
 
     fn change_sequence(&self) -> u64 {
         self.change_sequence
+    }
+
+    fn patch_traffic(&self) -> Option<Arc<TunnelTraffic>> {
+        Some(Arc::clone(&self.traffic))
     }
 }
 

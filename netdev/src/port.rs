@@ -14,6 +14,7 @@ use crate::flow_api::FlowDevice;
 use crate::packet::FramePool;
 use crate::queue::{RxQueue, TxQueue};
 use crate::statistics::Statistics;
+use crate::tunnel::{Tunnel, TunnelTraffic};
 
 /// A network device that the switch sends to and receives from, or a patch to another bridge.
 pub trait Port: Send {
@@ -132,6 +133,12 @@ pub trait Port: Send {
         &[]
     }
 
+    /// A number that grows when queues that are open have to be opened anew, because a setting
+    /// that they were opened with changed.
+    fn queue_generation(&self) -> u64 {
+        0
+    }
+
     /// Whether poll threads are to receive from the port. Otherwise the thread that controls the
     /// datapath does.
     fn needs_pmd(&self) -> bool {
@@ -177,6 +184,21 @@ pub trait Port: Send {
         None
     }
 
+    /// What a patch port carried, which translation counts.
+    fn patch_traffic(&self) -> Option<Arc<TunnelTraffic>> {
+        None
+    }
+
+    /// What about the port will break what its users expect.
+    fn findings(&self) -> Vec<Finding> {
+        vec![]
+    }
+
+    /// The settings and counters of a tunnel port, once it has any.
+    fn tunnel(&self) -> Option<Tunnel> {
+        None
+    }
+
     /// Lets a device that belongs to the switch stay in the kernel when the port is dropped, to be
     /// taken over by the next process. Other devices are left as they are anyway.
     fn leave_device_behind(&mut self) {}
@@ -189,6 +211,15 @@ pub trait Port: Send {
             operation,
         }
     }
+}
+
+/// Something about a port that will break what its users expect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What will break, and why.
+    pub problem: String,
+    /// The command that mends it.
+    pub remedy: String,
 }
 
 /// Why a port could not be opened or changed. The text suits column `error` of table `Interface`.
@@ -210,12 +241,30 @@ pub enum PortError {
         /// Cause.
         errno: Errno,
     },
+    /// The device is there, but cannot be used in the way that the port type does.
+    #[error("could not open network device {port} ({problem})")]
+    Unusable {
+        /// Name of the port.
+        port: String,
+        /// The cause, and what to do about it.
+        problem: String,
+        /// The system error that comes closest.
+        errno: Errno,
+    },
     /// An option is missing, unknown or out of range.
     #[error("{port}: {problem}")]
     Options {
         /// Name of the port.
         port: String,
         /// The option, its value, and what would be right.
+        problem: String,
+    },
+    /// An option that another port does not allow.
+    #[error("{port}: {problem}")]
+    Conflict {
+        /// Name of the port.
+        port: String,
+        /// The option, and what the other port has.
         problem: String,
     },
     /// The port type cannot do that.
@@ -258,8 +307,12 @@ impl PortError {
         match self {
             Self::UnknownType { .. } => Errno::AFNOSUPPORT,
             Self::Options { .. } => Errno::INVAL,
+            Self::Conflict { .. } => Errno::EXIST,
             Self::NotSupported { .. } => Errno::OPNOTSUPP,
-            Self::Open { errno, .. } | Self::Set { errno, .. } | Self::Get { errno, .. } => *errno,
+            Self::Open { errno, .. }
+            | Self::Unusable { errno, .. }
+            | Self::Set { errno, .. }
+            | Self::Get { errno, .. } => *errno,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::afxdp::{AfxdpPort, AfxdpPorts};
 use crate::dummy::DummyPorts;
 use crate::linux::links::Links;
 use crate::linux::port::KernelPort;
@@ -12,6 +13,7 @@ use crate::patch::PatchPort;
 use crate::port::{Port, PortError};
 use crate::replay::ReplayPort;
 use crate::sim::SimPorts;
+use crate::tunnel::{TunnelKind, TunnelPort, Tunnels};
 
 /// Which ports are dummies (option `--enable-dummy` of the daemon).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +28,9 @@ pub enum DummyMode {
     OverrideAll,
 }
 
-/// Types that exist always, sorted.
-const TYPES: [&str; 7] = ["internal", "null", "patch", "pcap", "sim", "system", "tap"];
+/// Types that exist always beside those of tunnels, sorted.
+const TYPES: [&str; 9] =
+    ["afxdp", "afxdp-nonpmd", "internal", "null", "patch", "pcap", "sim", "system", "tap"];
 /// Types that exist where dummies are enabled, sorted.
 const DUMMY_TYPES: [&str; 3] = ["dummy", "dummy-internal", "dummy-pmd"];
 
@@ -37,7 +40,9 @@ pub struct Registry {
     mode: DummyMode,
     dummies: DummyPorts,
     sims: Arc<SimPorts>,
+    afxdp: Arc<AfxdpPorts>,
     links: Arc<Links>,
+    tunnels: Arc<Tunnels>,
 }
 
 impl Registry {
@@ -45,7 +50,10 @@ impl Registry {
     /// `run_directory`.
     pub fn new(mode: DummyMode, run_directory: &Path) -> Self {
         let dummies = DummyPorts::new(run_directory);
-        Self { mode, dummies, sims: Arc::default(), links: Arc::default() }
+        let links = Arc::<Links>::default();
+        let afxdp = Arc::new(AfxdpPorts::new(&links));
+        let (sims, tunnels) = (Arc::default(), Arc::default());
+        Self { mode, dummies, sims, afxdp, links, tunnels }
     }
 
     /// Which ports are dummies.
@@ -56,6 +64,7 @@ impl Registry {
     /// The names of the port types, sorted (column `iface_types` of table `Open_vSwitch`).
     pub fn types(&self) -> Vec<&'static str> {
         let mut types = TYPES.to_vec();
+        types.extend(TunnelKind::ALL.map(TunnelKind::name));
         if self.mode != DummyMode::Disabled {
             types.extend(DUMMY_TYPES);
         }
@@ -71,6 +80,11 @@ impl Registry {
     /// The open software NICs.
     pub fn sims(&self) -> &SimPorts {
         &self.sims
+    }
+
+    /// The open AF_XDP ports, which the daemon is to [watch](AfxdpPorts::watch).
+    pub fn afxdp(&self) -> &Arc<AfxdpPorts> {
+        &self.afxdp
     }
 
     /// The kernel's links, which the daemon is to [watch](Links::watch).
@@ -91,7 +105,12 @@ impl Registry {
         if self.is_dummy(port_type) {
             return Ok(Box::new(self.dummies.open(name, port_type)));
         }
+        if let Some(kind) = TunnelKind::of_name(port_type) {
+            return Ok(Box::new(TunnelPort::open(name, kind, &self.tunnels)?));
+        }
         match port_type {
+            "afxdp" => Ok(Box::new(AfxdpPort::open(&self.afxdp, name, true)?)),
+            "afxdp-nonpmd" => Ok(Box::new(AfxdpPort::open(&self.afxdp, name, false)?)),
             "internal" => Ok(Box::new(KernelPort::open_internal(&self.links, name)?)),
             "system" => Ok(Box::new(KernelPort::open_system(&self.links, name)?)),
             "tap" => Ok(Box::new(KernelPort::open_tap(&self.links, name)?)),
@@ -132,21 +151,51 @@ mod tests {
     fn lists_types_sorted() {
         assert_eq!(
             Registry::new(DummyMode::Disabled, Path::new("/run")).types(),
-            ["internal", "null", "patch", "pcap", "sim", "system", "tap"]
-        );
-        assert_eq!(
-            Registry::new(DummyMode::Enabled, Path::new("/run")).types(),
             [
-                "dummy",
-                "dummy-internal",
-                "dummy-pmd",
+                "afxdp",
+                "afxdp-nonpmd",
+                "bareudp",
+                "erspan",
+                "geneve",
+                "gre",
+                "gtpu",
                 "internal",
+                "ip6erspan",
+                "ip6gre",
                 "null",
                 "patch",
                 "pcap",
                 "sim",
+                "srv6",
                 "system",
-                "tap"
+                "tap",
+                "vxlan"
+            ]
+        );
+        assert_eq!(
+            Registry::new(DummyMode::Enabled, Path::new("/run")).types(),
+            [
+                "afxdp",
+                "afxdp-nonpmd",
+                "bareudp",
+                "dummy",
+                "dummy-internal",
+                "dummy-pmd",
+                "erspan",
+                "geneve",
+                "gre",
+                "gtpu",
+                "internal",
+                "ip6erspan",
+                "ip6gre",
+                "null",
+                "patch",
+                "pcap",
+                "sim",
+                "srv6",
+                "system",
+                "tap",
+                "vxlan"
             ]
         );
     }

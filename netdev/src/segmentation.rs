@@ -20,6 +20,7 @@ const IPV6_LENGTH_OFFSET: usize = 4;
 const TCP_SEQUENCE_OFFSET: usize = 4;
 const TCP_FLAGS_OFFSET: usize = 12;
 const UDP_LENGTH_OFFSET: usize = 4;
+const UDP_CHECKSUM_OFFSET: usize = 6;
 const UDP_HEADER_LENGTH: usize = 8;
 /// Room for the headers that every segment repeats: a tunnel's, and those inside it.
 const MAX_HEADERS_LENGTH: usize = 512;
@@ -152,14 +153,13 @@ impl<'a> Segmenter<'a> {
         descriptor.copy_knowledge(self.packet.descriptor());
         (descriptor.segmentation, descriptor.segment_size) = (Segmentation::None, 0);
 
-        let cut = self.layout.inner.end - self.layout.payload - (end - start);
-        self.set_transport(segment, end - start)?;
-        self.set_ip(segment, &self.layout.inner, cut)?;
+        self.set_transport(segment)?;
+        self.set_ip(segment, &self.layout.inner)?;
         let descriptor = segment.descriptor_mut();
         if let Some(outer) = &self.layout.outer {
             descriptor.set_checksum(Layer::InnerIp, Checksum::Good);
             descriptor.set_checksum(Layer::InnerTransport, Checksum::Partial);
-            self.set_tunnel(segment, outer, cut)?;
+            self.set_tunnel(segment, outer)?;
         } else {
             descriptor.set_checksum(Layer::Ip, Checksum::Good);
             descriptor.set_checksum(Layer::Transport, Checksum::Partial);
@@ -167,13 +167,10 @@ impl<'a> Segmenter<'a> {
         Some(())
     }
 
-    /// Sets what differs in the TCP or UDP header of a segment with `length` bytes of payload.
-    fn set_transport(&self, segment: &mut PacketMut<'_>, length: usize) -> Option<()> {
+    /// Sets what differs in the TCP or UDP header of a segment.
+    fn set_transport(&self, segment: &mut PacketMut<'_>) -> Option<()> {
         if self.layout.protocol == ip_protocol::UDP {
-            let length = u16::try_from(UDP_HEADER_LENGTH + length).ok()?;
-            return segment
-                .write(self.layout.l4 + UDP_LENGTH_OFFSET, &length.to_be_bytes())
-                .then_some(());
+            return set_length(segment, self.layout.l4, UDP_LENGTH_OFFSET);
         }
         let (header, _) =
             split::<TcpHeader>(self.headers.get(self.layout.l4..self.layout.payload)?)?;
@@ -191,41 +188,33 @@ impl<'a> Segmenter<'a> {
         done.then_some(())
     }
 
-    /// Makes an IP header say that its packet is `cut` bytes shorter than the large one, and which
-    /// of the segments it is.
-    fn set_ip(&self, segment: &mut PacketMut<'_>, headers: &Headers, cut: usize) -> Option<()> {
-        let length_offset = match headers.version {
-            IpVersion::V4 => IPV4_LENGTH_OFFSET,
-            IpVersion::V6 => IPV6_LENGTH_OFFSET,
-        };
-        self.shorten(segment, headers.l3 + length_offset, cut)?;
-        if headers.version == IpVersion::V4 {
-            let place = headers.l3 + IPV4_IDENTIFICATION_OFFSET;
-            let identification = self.half_word(place)?.wrapping_add(self.made as u16);
-            segment.write(place, &identification.to_be_bytes()).then_some(())?;
-            finish_ipv4_header(segment, headers)?;
+    /// Makes an IP header say how long its packet is, and which of the segments.
+    fn set_ip(&self, segment: &mut PacketMut<'_>, headers: &Headers) -> Option<()> {
+        if headers.version == IpVersion::V6 {
+            let length = segment.view().len().checked_sub(headers.l3_end)?;
+            let place = headers.l3 + IPV6_LENGTH_OFFSET;
+            return segment.write(place, &u16::try_from(length).ok()?.to_be_bytes()).then_some(());
         }
-        Some(())
+        set_length(segment, headers.l3, IPV4_LENGTH_OFFSET)?;
+        let place = headers.l3 + IPV4_IDENTIFICATION_OFFSET;
+        let identification = self.half_word(place)?.wrapping_add(self.made as u16);
+        segment.write(place, &identification.to_be_bytes()).then_some(())?;
+        finish_ipv4_header(segment, headers)
     }
 
     /// Sets what differs in the headers of a tunnel.
-    fn set_tunnel(&self, segment: &mut PacketMut<'_>, outer: &Headers, cut: usize) -> Option<()> {
-        self.set_ip(segment, outer, cut)?;
+    fn set_tunnel(&self, segment: &mut PacketMut<'_>, outer: &Headers) -> Option<()> {
+        self.set_ip(segment, outer)?;
         segment.descriptor_mut().set_checksum(Layer::Ip, Checksum::Good);
         let Some(udp) = outer.transport.filter(|outer| outer.protocol == ip_protocol::UDP) else {
             return Some(());
         };
-        self.shorten(segment, udp.l4 + UDP_LENGTH_OFFSET, cut)?;
-        let has_checksum = self.half_word(udp.l4 + UDP_LENGTH_OFFSET + 2)? != 0
+        set_length(segment, udp.l4, UDP_LENGTH_OFFSET)?;
+        let has_checksum = self.half_word(udp.l4 + UDP_CHECKSUM_OFFSET)? != 0
             || self.packet.descriptor().checksum(Layer::Transport) == Checksum::Partial;
         let state = if has_checksum { Checksum::Partial } else { Checksum::Good };
         segment.descriptor_mut().set_checksum(Layer::Transport, state);
         Some(())
-    }
-
-    fn shorten(&self, segment: &mut PacketMut<'_>, place: usize, cut: usize) -> Option<()> {
-        let length = usize::from(self.half_word(place)?).checked_sub(cut)?;
-        segment.write(place, &u16::try_from(length).ok()?.to_be_bytes()).then_some(())
     }
 
     /// A half word of the headers of the large packet.
@@ -233,6 +222,13 @@ impl<'a> Segmenter<'a> {
         let bytes = self.headers.get(place..place + 2)?;
         Some(u16::from_be_bytes(bytes.try_into().ok()?))
     }
+}
+
+/// Writes the number of bytes from `header` to the end of a packet into the half word `place` bytes
+/// behind.
+fn set_length(packet: &mut PacketMut<'_>, header: usize, place: usize) -> Option<()> {
+    let length = packet.view().len().checked_sub(header)?;
+    packet.write(header + place, &u16::try_from(length).ok()?.to_be_bytes()).then_some(())
 }
 
 #[cfg(test)]

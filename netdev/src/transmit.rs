@@ -111,10 +111,36 @@ fn cut(
     }
 }
 
+/// Cuts a large packet up and gives the packets that it becomes to `take`, with nothing left for a
+/// device to do. The report counts these, and those that were lost.
+pub fn cut_up(packet: &mut Packet, mut take: impl FnMut(Packet)) -> SendReport {
+    let mut report = SendReport::default();
+    let is_tagged = insert_tag(&mut packet.view_mut());
+    let segments = Segmenter::new(packet.view());
+    let (true, Ok(mut segments)) = (is_tagged, segments) else {
+        report.invalid = 1;
+        return report;
+    };
+    let mut ready = Batch::new(packet.pool());
+    while segments.left() > 0 {
+        if segments.fill(&mut ready) == 0 {
+            report.no_room += segments.left() as u64;
+            return report;
+        }
+        report += prepare(&mut ready, 0, TransmitOffloads::empty());
+        report.sent += ready.len() as u64;
+        let mut drain = ready.drain();
+        while let Some(packet) = drain.next_packet() {
+            take(packet);
+        }
+    }
+    report
+}
+
 /// Puts a tag that is carried beside the frame into it, as the outermost. False when the packet
 /// has no headroom left, or is no Ethernet frame.
 #[inline]
-fn insert_tag(packet: &mut PacketMut<'_>) -> bool {
+pub fn insert_tag(packet: &mut PacketMut<'_>) -> bool {
     let Some(VlanTag { tpid, tci }) = packet.view().descriptor().vlan() else {
         return true;
     };

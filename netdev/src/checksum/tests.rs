@@ -178,7 +178,7 @@ fn tunnelled(inner: &[u8]) -> (Sample, usize) {
 }
 
 #[test]
-fn finishes_inside_tunnels_first() {
+fn finishes_tunnels_inside_and_outside() {
     let pool = FramePool::new(8).unwrap();
     let inner = Sample::new(false, TCP, vec![9; 1999]);
     let (right, start) = tunnelled(&inner.frame());
@@ -198,9 +198,14 @@ fn finishes_inside_tunnels_first() {
     assert_eq!(bytes(&packet), right.frame());
     assert_eq!(states(&packet), [Checksum::Good; 4]);
 
-    // The outer checksum covers the inner ones, which the device could have done.
+    // The outer checksum counts on the inner ones, which the device fills in.
     let mut packet = make(&all);
     finish(&mut packet.view_mut(), TransmitOffloads::IP_CHECKSUM | TRANSPORT).unwrap();
+    let expected = [&right.frame()[..start], &spoiled(&wrong)[start..]].concat();
+    assert_eq!(bytes(&packet), expected);
+    let (good, partial) = (Checksum::Good, Checksum::Partial);
+    assert_eq!(states(&packet), [good, good, partial, partial]);
+    finish(&mut packet.view_mut(), TransmitOffloads::empty()).unwrap();
     assert_eq!(bytes(&packet), right.frame());
 
     // A device that does it all.

@@ -22,6 +22,7 @@ use crate::checksum;
 use crate::coverage::Counter;
 use crate::errno;
 use crate::ethernet_address::EthernetAddress;
+use crate::network::Network;
 use crate::offload::TransmitOffloads;
 use crate::packet::{Batch, FramePool, PacketMut, Segmentation};
 use crate::pcap::PcapWriter;
@@ -90,7 +91,8 @@ impl DummyPorts {
     /// Opens a dummy port under `port_type`, which is not `dummy` where dummies stand in for
     /// another type.
     pub(crate) fn open(&self, name: &str, port_type: &str) -> DummyPort {
-        let number = self.opened.fetch_add(1, Ordering::Relaxed);
+        // OVS gives the first number to the datapath's own port, which is none here.
+        let number = self.opened.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let [a, b, c, d] = 0xaa55_0000_u32.wrapping_add(number).to_be_bytes();
         let dummy = Arc::new(Dummy {
             name: name.to_owned(),
@@ -148,7 +150,7 @@ struct State {
     mtu: u32,
     admin_up: bool,
     options: Options,
-    ip_addresses: Vec<(IpAddr, u8)>,
+    ip_addresses: Vec<Network>,
     receive: Vec<ReceiveQueue>,
     transmitted: Vec<QueueCounters>,
     receive_pcap: Option<PcapWriter>,
@@ -252,10 +254,11 @@ impl Dummy {
         *self.interceptor() = interceptor.map(Arc::new);
     }
 
-    /// Puts a whole frame on the wire, by transmit queue 0.
-    pub fn transmit(&self, frame: &[u8]) {
+    /// Puts a whole frame on the wire, by the transmit queue that its hash picks.
+    pub fn transmit(&self, frame: &[u8], hash: u32) {
         let mut state = self.lock();
-        if let Some(counters) = state.transmitted.first_mut() {
+        let queue = hash as usize % state.transmitted.len().max(1);
+        if let Some(counters) = state.transmitted.get_mut(queue) {
             counters.count(frame);
         }
         if let Some(connection) = &state.connection {
@@ -319,7 +322,7 @@ impl Dummy {
         if let Some(connection) = &state.connection {
             STREAM_FULL.add(connection.send(frame));
         }
-        let is_ours = |ip| state.ip_addresses.iter().any(|(ours, _)| *ours == IpAddr::V4(ip));
+        let is_ours = |ip| state.ip_addresses.iter().any(|ours| ours.address == IpAddr::V4(ip));
         if let Some(reply) = arp::reply(frame, state.address, is_ours)
             && state.arrive(0, reply, 0)
         {
@@ -351,15 +354,15 @@ impl Dummy {
         }
     }
 
-    /// Gives the port an IP address in a network of `prefix_length` bits.
-    pub fn add_ip_address(&self, address: IpAddr, prefix_length: u8) {
+    /// Gives the port an IP address.
+    pub fn add_ip_address(&self, address: Network) {
         let mut state = self.lock();
-        state.ip_addresses.push((address, prefix_length));
+        state.ip_addresses.push(address);
         state.change_sequence += 1;
     }
 
-    /// The port's IP addresses with the prefix lengths of their networks.
-    pub fn ip_addresses(&self) -> Vec<(IpAddr, u8)> {
+    /// The port's IP addresses.
+    pub fn ip_addresses(&self) -> Vec<Network> {
         self.lock().ip_addresses.clone()
     }
 

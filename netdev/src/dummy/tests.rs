@@ -1,4 +1,5 @@
 use super::*;
+use crate::network::Network;
 use crate::packet::{Checksum, FrameCounts, Layer, Segmentation};
 use crate::sample::{Kind, Sample};
 use crate::transmit;
@@ -49,8 +50,8 @@ fn starts_up_with_counted_addresses() {
     let ports = DummyPorts::default();
     let first = ports.open("br0", "dummy-internal");
     let second = ports.open("p1", "dummy");
-    assert_eq!(first.ethernet_address().unwrap().to_string(), "aa:55:aa:55:00:00");
-    assert_eq!(second.ethernet_address().unwrap().to_string(), "aa:55:aa:55:00:01");
+    assert_eq!(first.ethernet_address().unwrap().to_string(), "aa:55:aa:55:00:01");
+    assert_eq!(second.ethernet_address().unwrap().to_string(), "aa:55:aa:55:00:02");
     assert_eq!(second.mtu(), Ok(1500));
     assert_eq!((second.admin_up(), second.carrier(), second.carrier_resets()), (Ok(true), true, 0));
     assert_eq!((second.ifindex(), second.speed(), second.duplex()), (None, None, None));
@@ -87,10 +88,10 @@ fn changes_bump_the_sequence_only_when_something_changed() {
     step(&port, 1);
     port.set_options(&map(&[("ifindex", "7"), ("unknown", "1")])).unwrap();
     step(&port, 0);
-    shared.add_ip_address("192.0.2.1".parse().unwrap(), 24);
+    shared.add_ip_address(Network::parse_ipv4("192.0.2.1/24").unwrap());
     step(&port, 1);
     assert_eq!((port.mtu(), port.ifindex(), port.carrier()), (Ok(9000), Some(7), false));
-    assert_eq!(shared.ip_addresses(), [("192.0.2.1".parse().unwrap(), 24)]);
+    assert_eq!(shared.ip_addresses(), [Network::parse_ipv4("192.0.2.1/24").unwrap()]);
 }
 
 #[test]
@@ -388,11 +389,11 @@ fn answers_arp_requests_on_its_receive_queue() {
     request.extend([0, 0, 0, 0, 0, 0, 192, 0, 2, 1]);
     assert_eq!(send(&shared, 0, &request), SENT);
     assert_eq!(receive(&shared, 0), None);
-    shared.add_ip_address("192.0.2.1".parse().unwrap(), 24);
+    shared.add_ip_address(Network::parse_ipv4("192.0.2.1/24").unwrap());
     assert_eq!(send(&shared, 0, &request), SENT);
-    let mut reply = vec![2, 0, 0, 0, 0, 7, 0xaa, 0x55, 0xaa, 0x55, 0, 0];
+    let mut reply = vec![2, 0, 0, 0, 0, 7, 0xaa, 0x55, 0xaa, 0x55, 0, 1];
     reply.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
-    reply.extend([0xaa, 0x55, 0xaa, 0x55, 0, 0, 192, 0, 2, 1]);
+    reply.extend([0xaa, 0x55, 0xaa, 0x55, 0, 1, 192, 0, 2, 1]);
     reply.extend([2, 0, 0, 0, 0, 7, 192, 0, 2, 7]);
     assert_eq!(receive(&shared, 0), Some(reply));
     assert_eq!(receive(&shared, 0), None);

@@ -68,8 +68,8 @@ pub enum FlowApiError {
     Removed,
 }
 
-/// How far a device got with a packet whose tunnel headers a rule takes off, when no further rule
-/// matched.
+/// How far a device got with a packet whose tunnel headers a rule takes off, when it came to
+/// software after all: no further rule matched, or one that marked it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreInfo {
     /// The outer headers.

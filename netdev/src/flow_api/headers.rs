@@ -74,7 +74,9 @@ pub enum TunnelKind {
 pub struct TunnelFields {
     /// A [`TunnelKind`], or 0.
     pub kind: u8,
-    reserved: [u8; 3],
+    /// [`TunnelFields::DONT_FRAGMENT`] and [`TunnelFields::CHECKSUM`].
+    pub flags: u8,
+    reserved: [u8; 2],
     /// Network identifier: VNI, GRE key.
     pub id: U32,
 }
@@ -115,8 +117,18 @@ impl HeaderFields {
 }
 
 impl TunnelFields {
+    /// The outer IPv4 header forbids fragmentation.
+    pub const DONT_FRAGMENT: u8 = 1;
+    /// The outer UDP header has a checksum.
+    pub const CHECKSUM: u8 = 2;
+
+    /// The mask under which kind and network matter.
+    pub fn mask() -> Self {
+        Self { kind: u8::MAX, flags: 0, reserved: [0; 2], id: U32::MAX_VALUE }
+    }
+
     /// A tunnel of this kind and network.
     pub fn new(kind: TunnelKind, id: u32) -> Self {
-        Self { kind: kind as u8, reserved: [0; 3], id: U32::new(id) }
+        Self { kind: kind as u8, flags: 0, reserved: [0; 2], id: U32::new(id) }
     }
 }

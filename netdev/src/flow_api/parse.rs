@@ -1,9 +1,11 @@
 //! From the bytes of a packet to its header fields, as strict hardware sees them: a packet in
 //! which anything contradicts has none, and so matches no rule that looks at headers.
 
+use zerocopy::IntoBytes;
 use zerocopy::network_endian::U16;
 
 use super::{HeaderFields, LayerFields, TunnelFields, TunnelKind, VlanFields};
+use crate::wire::checksum::{Sum, checksum};
 use crate::wire::ethernet::{self, EthernetHeader, ether_type};
 use crate::wire::geneve::GeneveHeader;
 use crate::wire::icmp::IcmpHeader;
@@ -26,8 +28,10 @@ const GENEVE_PORT: u16 = 6081;
 pub struct Parsed {
     /// The fields.
     pub fields: HeaderFields,
-    /// Bytes before the inner Ethernet header; 0 when there is no tunnel.
+    /// Where the inner Ethernet header starts; 0 when there is no tunnel.
     pub inner_start: usize,
+    /// Where the inner packet ends: what follows is padding.
+    pub inner_end: usize,
 }
 
 impl HeaderFields {
@@ -47,13 +51,47 @@ impl HeaderFields {
         else {
             return Some(parsed);
         };
+        let Some(flags) = outer_flags(packet, &outer) else { return Some(parsed) };
         if let Some((inner_fields, _)) = layer(inner) {
             parsed.fields.tunnel = tunnel;
             parsed.fields.inner = inner_fields;
-            parsed.inner_start = packet.len().checked_sub(inner.len())?;
+            parsed.inner_start = inner.as_ptr().addr() - packet.as_ptr().addr();
+            parsed.inner_end = parsed.inner_start + inner.len();
+            parsed.fields.tunnel.flags = flags;
         }
         Some(parsed)
     }
+}
+
+/// The flags of a tunnel with these headers around it; `None` when they are not what a tunnel's end
+/// would take: with IPv4 options or a wrong checksum.
+fn outer_flags(packet: &[u8], outer: &LayerFields) -> Option<u8> {
+    let tags = outer.vlans.iter().filter(|tag| tag.tpid.get() != 0).count();
+    let ip = packet.get(size_of::<EthernetHeader>() + tags * size_of::<VlanFields>()..)?;
+    let (sum, dont_fragment, udp) = if outer.eth_type.get() == ether_type::IPV4 {
+        let (header, rest) = split::<Ipv4Header>(ip)?;
+        if header.header_length() != size_of::<Ipv4Header>() || checksum(header.as_bytes()) != 0 {
+            return None;
+        }
+        let length = usize::from(header.total_length.get()).checked_sub(size_of::<Ipv4Header>())?;
+        let sum = Sum::of_pseudo_ipv4(header, ip_protocol::UDP, length);
+        (sum, header.fragment.get() & ipv4::DONT_FRAGMENT != 0, rest.get(..length)?)
+    } else {
+        let (header, rest) = split::<Ipv6Header>(ip)?;
+        let length = usize::from(header.payload_length.get());
+        (Sum::of_pseudo_ipv6(header, ip_protocol::UDP, length), false, rest.get(..length)?)
+    };
+    let (header, _) = split::<UdpHeader>(udp)?;
+    if usize::from(header.length.get()) != udp.len() {
+        return None;
+    }
+    let has_checksum = header.checksum.get() != 0;
+    let is_right = !has_checksum || sum.add_bytes(udp).finish() == 0;
+    let flag = |is_set, flag| if is_set { flag } else { 0 };
+    is_right.then_some(
+        flag(dont_fragment, TunnelFields::DONT_FRAGMENT)
+            | flag(has_checksum, TunnelFields::CHECKSUM),
+    )
 }
 
 fn vxlan(bytes: &[u8]) -> Option<(TunnelFields, &[u8])> {

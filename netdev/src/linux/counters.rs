@@ -7,7 +7,7 @@ use crate::statistics::Statistics;
 
 /// Counters of one port. Its queues add to them once per batch.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     rx_packets: AtomicU64,
     rx_bytes: AtomicU64,
     tx_packets: AtomicU64,
@@ -21,17 +21,17 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn add_received(&self, packets: u64, bytes: u64) {
+    pub(crate) fn add_received(&self, packets: u64, bytes: u64) {
         add(&self.rx_packets, packets);
         add(&self.rx_bytes, bytes);
     }
 
-    pub(super) fn add_lost(&self, packets: u64) {
+    pub(crate) fn add_lost(&self, packets: u64) {
         add(&self.rx_lost, packets);
     }
 
     /// `bytes` are those of the packets that were sent.
-    pub(super) fn add_sent(&self, report: SendReport, bytes: u64) {
+    pub(crate) fn add_sent(&self, report: SendReport, bytes: u64) {
         add(&self.tx_packets, report.sent);
         add(&self.tx_bytes, bytes);
         add(&self.mtu_exceeded, report.mtu_exceeded);
@@ -41,7 +41,7 @@ impl Counters {
 
     /// Puts the packets and bytes into `statistics`, and adds the losses to what the kernel knows
     /// of.
-    pub(super) fn add_to(&self, statistics: &mut Statistics) {
+    pub(crate) fn add_to(&self, statistics: &mut Statistics) {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         statistics.rx_packets = Some(read(&self.rx_packets));
         statistics.rx_bytes = Some(read(&self.rx_bytes));

@@ -28,6 +28,25 @@ impl DriverInfo {
     }
 }
 
+/// `ETH_FLAG_RXVLAN`.
+const TAKES_TAGS_OUT: u32 = 1 << 8;
+
+/// Whether device `name` takes VLAN tags out of the frames that it receives.
+pub(crate) fn takes_tags_out(name: &str) -> Result<bool, Errno> {
+    let [_, _, _, _, a, b, c, d] = ioctl::flags(name)?;
+    Ok(u32::from_ne_bytes([a, b, c, d]) & TAKES_TAGS_OUT != 0)
+}
+
+/// Receive queues of device `name`: those for receiving alone, and those for both ways.
+pub(crate) fn receive_queues(name: &str) -> Result<u32, Errno> {
+    let structure = ioctl::channels(name)?;
+    let word = |at: usize| {
+        let bytes = structure.get(at..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    };
+    Ok(word(20).saturating_add(word(32)))
+}
+
 /// State of a link as its driver tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LinkSettings {

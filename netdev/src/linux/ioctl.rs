@@ -23,6 +23,12 @@ const SIOCETHTOOL: Opcode = libc::SIOCETHTOOL as Opcode;
 pub(super) const DRIVER_INFO_LENGTH: usize = 196;
 /// Length of `struct ethtool_cmd` (linux/ethtool.h).
 pub(super) const SETTINGS_LENGTH: usize = 44;
+/// Length of `struct ethtool_value` (linux/ethtool.h).
+pub(super) const VALUE_LENGTH: usize = 8;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+/// Length of `struct ethtool_channels` (linux/ethtool.h).
+pub(super) const CHANNELS_LENGTH: usize = 36;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GSET: u32 = 0x1;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
 
@@ -133,6 +139,18 @@ pub(super) fn driver_info(name: &str) -> Result<[u8; DRIVER_INFO_LENGTH], Errno>
 pub(super) fn settings(name: &str) -> Result<[u8; SETTINGS_LENGTH], Errno> {
     // SAFETY: the length is that of the structure that ETHTOOL_GSET writes.
     unsafe { ethtool(name, ETHTOOL_GSET) }
+}
+
+/// The `struct ethtool_value` of device `name` with its flags.
+pub(super) fn flags(name: &str) -> Result<[u8; VALUE_LENGTH], Errno> {
+    // SAFETY: the length is that of the structure that ETHTOOL_GFLAGS writes.
+    unsafe { ethtool(name, ETHTOOL_GFLAGS) }
+}
+
+/// The `struct ethtool_channels` of device `name`.
+pub(super) fn channels(name: &str) -> Result<[u8; CHANNELS_LENGTH], Errno> {
+    // SAFETY: the length is that of the structure that ETHTOOL_GCHANNELS writes.
+    unsafe { ethtool(name, ETHTOOL_GCHANNELS) }
 }
 
 /// The structure that the kernel writes for ethtool command `command`.

@@ -53,6 +53,11 @@ impl Links {
         self.changed.notified().await;
     }
 
+    /// Lets those who wait for [`Self::changed`] look again.
+    pub(crate) fn tell_changed(&self) {
+        self.changed.notify_one();
+    }
+
     /// Whether the kernel has a device `name` now.
     pub fn exists(&self, name: &str) -> bool {
         netlink::link(name).is_ok()
@@ -122,7 +127,7 @@ impl Links {
 /// A tap device goes on to work when it is moved to another network namespace, as is done to give
 /// containers a port. Nothing can be asked of it or changed there.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(crate) struct Device {
     name: String,
     /// The file of a tap device.
     tap: Weak<OwnedFd>,
@@ -131,9 +136,9 @@ pub(super) struct Device {
 
 /// What limits the use of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Usable {
-    pub(super) mtu: u32,
-    pub(super) is_up: bool,
+pub(crate) struct Usable {
+    pub(crate) mtu: u32,
+    pub(crate) is_up: bool,
 }
 
 #[derive(Debug)]
@@ -171,7 +176,7 @@ impl State {
 }
 
 impl Device {
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
@@ -179,7 +184,7 @@ impl Device {
     ///
     /// # Errors
     /// `ENODEV` when it was removed or renamed.
-    pub(super) fn link(&self) -> Result<Link, Errno> {
+    pub(crate) fn link(&self) -> Result<Link, Errno> {
         self.lock().link.clone().ok_or(Errno::NODEV)
     }
 
@@ -187,7 +192,7 @@ impl Device {
     ///
     /// # Errors
     /// `ENODEV` when it was removed or renamed, `EOPNOTSUPP` when it is elsewhere.
-    pub(super) fn index(&self) -> Result<u32, Errno> {
+    pub(crate) fn index(&self) -> Result<u32, Errno> {
         let state = self.lock();
         let link = state.link.as_ref().ok_or(Errno::NODEV)?;
         if state.is_elsewhere { Err(Errno::OPNOTSUPP) } else { Ok(link.index) }
@@ -198,7 +203,7 @@ impl Device {
     ///
     /// # Errors
     /// `ENODEV` when it was removed or renamed, even if another took its name.
-    pub(super) fn usable(&self, index: Option<u32>) -> Result<Usable, Errno> {
+    pub(crate) fn usable(&self, index: Option<u32>) -> Result<Usable, Errno> {
         let state = self.lock();
         let is_meant = |link: &&Link| index.is_none_or(|index| index == link.index);
         let link = state.link.as_ref().filter(is_meant).ok_or(Errno::NODEV)?;

@@ -4,7 +4,7 @@
 use rtnetlink::packet_core::{NLM_F_ACK, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::link::{
-    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64,
+    InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp, Stats64,
 };
 use rtnetlink::sys::{Socket, protocols::NETLINK_ROUTE};
 use rustix::io::Errno;
@@ -13,17 +13,17 @@ use crate::ethernet_address::EthernetAddress;
 
 /// What the kernel says of a link, without its counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
-    pub(super) index: u32,
-    pub(super) name: String,
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) name: String,
     /// None for links that are not Ethernet.
-    pub(super) address: Option<EthernetAddress>,
-    pub(super) mtu: u32,
-    pub(super) is_up: bool,
+    pub(crate) address: Option<EthernetAddress>,
+    pub(crate) mtu: u32,
+    pub(crate) is_up: bool,
     /// Whether frames can pass.
-    pub(super) is_running: bool,
+    pub(crate) is_running: bool,
     /// The other end of a pair of virtual Ethernet devices.
-    pub(super) peer_index: Option<u32>,
+    pub(crate) peer_index: Option<u32>,
 }
 
 impl Link {
@@ -90,6 +90,27 @@ pub(super) fn statistics(index: u32) -> Result<Stats64, Errno> {
         _ => None,
     });
     statistics.ok_or(Errno::NODATA)
+}
+
+/// Number of the XDP program that is attached to the link with number `index`, in whatever way.
+pub(crate) fn xdp_program(index: u32) -> Result<Option<u32>, Errno> {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    let reply = get(message)?;
+    let xdp = reply.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::Xdp(attributes) => Some(attributes.as_slice()),
+        _ => None,
+    });
+    let id = xdp.unwrap_or_default().iter().find_map(|attribute| match attribute {
+        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) => Some(*id),
+        _ => None,
+    });
+    Ok(id)
+}
+
+/// Detaches the XDP program of the link with number `index`, unless a process holds it there.
+pub(crate) fn detach_xdp(index: u32) -> Result<(), Errno> {
+    set(index, |message| message.attributes.push(LinkAttribute::Xdp(vec![LinkXdp::Fd(-1)])))
 }
 
 /// Sets the MTU of the link with number `index`.

@@ -100,6 +100,16 @@ impl KernelPort {
         open().map_err(|errno| PortError::Open { port: name.to_owned(), errno })
     }
 
+    /// The device.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// What queues count.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
     fn could_not_read(&self, what: &'static str) -> impl Fn(Errno) -> PortError {
         move |errno| PortError::Get { port: self.device.name().to_owned(), what, errno }
     }

@@ -13,12 +13,12 @@ use crate::ethernet_address::EthernetAddress;
 use crate::features::{Duplex, Features, LinkFeatures, LinkSpeed};
 use crate::port::Port;
 
-pub(super) fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     let status = Command::new("ip").args(arguments.split_whitespace()).status().unwrap();
     assert!(status.success(), "ip {arguments}");
 }
 
-pub(super) struct Namespace(pub(super) String);
+pub(crate) struct Namespace(pub(crate) String);
 
 impl Namespace {
     pub(super) fn new(name: &str) -> Self {
@@ -42,7 +42,7 @@ impl Drop for Namespace {
 
 /// Runs `test` in a network namespace that is gone afterwards.
 #[expect(clippy::print_stderr, reason = "whoever runs the tests is to know what was skipped")]
-pub(super) fn in_namespace(name: &str, test: impl FnOnce() + Send) {
+pub(crate) fn in_namespace(name: &str, test: impl FnOnce() + Send) {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: a network namespace needs root");
         return;

@@ -68,6 +68,26 @@ impl Batch {
         Ok(())
     }
 
+    /// Appends a packet by its first frame, which must be from this pool. Leaves it where it is,
+    /// and the result is false, when the batch is full or there is none.
+    #[inline]
+    pub(super) fn push_frame(&mut self, frame: &mut Option<Frame>) -> bool {
+        match self.frames.get_mut(self.len) {
+            Some(place) if frame.is_some() => {
+                *place = frame.take();
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The packet appended last.
+    #[inline]
+    pub(super) fn last_mut(&mut self) -> Option<PacketMut<'_>> {
+        self.get_mut(self.len.checked_sub(1)?)
+    }
+
     /// Takes out packet `index`; those behind it move up.
     pub fn remove(&mut self, index: usize) -> Option<Packet> {
         if index >= self.len {
@@ -156,9 +176,28 @@ impl Drain<'_> {
     /// Takes out the next packet.
     #[inline]
     pub fn next_packet(&mut self) -> Option<Packet> {
+        let frame = self.next_frame()?;
+        Some(Packet::from_frame(&self.batch.pool, frame))
+    }
+
+    /// Takes out the first frame of the next packet.
+    #[inline]
+    pub(super) fn next_frame(&mut self) -> Option<Frame> {
         let frame = self.batch.frames.get_mut(self.next)?.take()?;
         self.next += 1;
-        Some(Packet::from_frame(&self.batch.pool, frame))
+        Some(frame)
+    }
+
+    /// Reads the next packet.
+    #[inline]
+    pub(crate) fn peek(&self) -> Option<PacketRef<'_>> {
+        self.batch.get(self.next)
+    }
+
+    /// The next packet, for changing it.
+    #[inline]
+    pub(crate) fn peek_mut(&mut self) -> Option<PacketMut<'_>> {
+        self.batch.get_mut(self.next)
     }
 
     /// Moves the next packet to the end of `to`. Nothing happens, and the result is false, when

@@ -159,18 +159,27 @@ impl Descriptor {
         *self = Self { offset: self.offset, length: self.length, next: self.next.take(), ..*from };
     }
 
+    /// Whether all data of the packet is in this frame.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.next.is_none()
+    }
+
     /// Hash over addresses and ports, from the device or computed earlier.
+    #[inline]
     pub fn rss_hash(&self) -> Option<u32> {
         self.rss_valid.then_some(self.rss_hash)
     }
 
     /// Sets or forgets the hash over addresses and ports.
+    #[inline]
     pub fn set_rss_hash(&mut self, hash: Option<u32>) {
         self.rss_valid = hash.is_some();
         self.rss_hash = hash.unwrap_or(0);
     }
 
     /// The tag carried beside the frame.
+    #[inline]
     pub fn vlan(&self) -> Option<VlanTag> {
         (self.vlan_tpid != 0).then_some(VlanTag { tpid: self.vlan_tpid, tci: self.vlan_tci })
     }
@@ -200,6 +209,12 @@ impl Descriptor {
         let partial = self.checksums & self.checksums >> 1 & 0b0101_0101;
         let rest = u16::from(self.segmentation as u8 | partial) | self.vlan_tpid;
         rest == 0
+    }
+
+    /// Whether the checksum of the outermost IPv4 header is all that is to be finished.
+    #[inline]
+    pub(crate) fn lacks_ip_checksum_alone(&self) -> bool {
+        self.checksums & self.checksums >> 1 & 0b0101_0101 == 1 << (Layer::Ip as u8 * 2)
     }
 
     /// Sets the state of the checksum of `layer`.

@@ -110,6 +110,11 @@ impl FrameMemory {
         self.descriptors.len()
     }
 
+    /// Where the first frame starts in the memory of this process.
+    pub(super) fn address(&self) -> u64 {
+        self.base.as_ptr() as u64
+    }
+
     pub(super) fn pages(&self) -> PageKind {
         self.pages
     }

@@ -12,6 +12,7 @@
 mod batch;
 mod cache;
 mod descriptor;
+mod loan;
 mod memory;
 mod pool;
 mod single;
@@ -19,6 +20,7 @@ mod view;
 
 pub use batch::{BATCH_SIZE, Batch, Drain};
 pub use descriptor::{Checksum, Descriptor, Layer, NO_LAYER, Segmentation, VlanTag};
+pub(crate) use loan::{Loan, MAX_PIECES, Piece};
 pub use memory::{FRAME_SIZE, PageKind};
 pub use pool::{FrameCounts, FramePool, PoolError};
 pub use single::Packet;

@@ -97,6 +97,12 @@ impl FramePool {
         self.memory.pages()
     }
 
+    /// Where the frames lie in the memory of this process, one behind the other: address and
+    /// length of the region.
+    pub(crate) fn region(&self) -> (u64, u64) {
+        (self.memory.address(), (self.memory.count() * FRAME_SIZE) as u64)
+    }
+
     /// Where the frames are. Exact when no thread is moving any.
     pub fn counts(&self) -> FrameCounts {
         let shared = self.shared();

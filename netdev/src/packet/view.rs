@@ -61,6 +61,13 @@ impl<'a> PacketRef<'a> {
         data(descriptor, bytes)
     }
 
+    /// What is known about the packet, and its data, if they are all in one frame.
+    #[inline]
+    pub fn whole(&self) -> Option<(&'a Descriptor, &'a [u8])> {
+        let (descriptor, bytes) = self.pool.memory().parts(self.frame);
+        descriptor.is_whole().then(|| (descriptor, data(descriptor, bytes)))
+    }
+
     /// The data, frame by frame.
     pub fn segments(&self) -> Segments<'a> {
         Segments { pool: self.pool, next: Some(self.frame) }
@@ -156,6 +163,24 @@ impl<'a> PacketMut<'a> {
         bytes.get_mut(usize::from(descriptor.offset)..).unwrap_or(&mut [])
     }
 
+    /// Copies bytes to an empty packet, as [`Self::append`] does. Short ones are copied with what
+    /// follows them in `source`, whose first `length` bytes they are.
+    #[inline]
+    pub(crate) fn receive_copy(&mut self, source: &[u8], length: usize) -> bool {
+        const SHORT: usize = 64;
+        let (descriptor, bytes) = self.pool.memory().parts_mut(self.frame);
+        let room = bytes.get_mut(usize::from(descriptor.offset)..).unwrap_or(&mut []);
+        if length <= SHORT
+            && let Some(from) = source.first_chunk::<SHORT>()
+            && let Some(to) = room.first_chunk_mut::<SHORT>()
+        {
+            *to = *from;
+            descriptor.length = length as u16;
+            return true;
+        }
+        source.get(..length).is_some_and(|bytes| self.append(bytes))
+    }
+
     /// Makes the first `length` bytes of [`Self::receive_buffer`] the data, or all of it when
     /// that is shorter.
     #[inline]
@@ -175,6 +200,36 @@ impl<'a> PacketMut<'a> {
         descriptor.shift(i32::from(count));
         let start = usize::from(descriptor.offset);
         bytes.get_mut(start..start + usize::from(count))
+    }
+
+    /// Makes the headroom `count` bytes long at least, so that [`Self::push_front`] finds as much.
+    /// Where it is shorter, the data moves within its frame, or to another one. Returns false and
+    /// leaves the packet as it was when no frame is free, or none is so long.
+    pub fn reserve_front(&mut self, count: usize) -> bool {
+        let memory = self.pool.memory();
+        let (descriptor, bytes) = memory.parts_mut(self.frame);
+        let (start, length) = (usize::from(descriptor.offset), usize::from(descriptor.length));
+        if count <= start {
+            return true;
+        }
+        if count + length <= FRAME_SIZE {
+            let to = FRAME_SIZE - length;
+            bytes.copy_within(start..start + length, to);
+            descriptor.offset = to as u16;
+            return true;
+        }
+        let mut taken = [None];
+        if count > FRAME_SIZE || self.pool.take(&mut taken) == 0 {
+            return false;
+        }
+        let [Some(mut frame)] = taken else { return false };
+        let (behind, room) = memory.parts_mut(&mut frame);
+        room[..length].copy_from_slice(&bytes[start..start + length]);
+        (behind.offset, behind.length) = (0, descriptor.length);
+        behind.next = descriptor.next.take();
+        descriptor.next = Some(frame);
+        (descriptor.offset, descriptor.length) = (FRAME_SIZE as u16, 0);
+        true
     }
 
     /// Removes `count` bytes from the front. Offsets of layers move along; those of removed

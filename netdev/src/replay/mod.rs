@@ -2,11 +2,11 @@
 //! `null` receives nothing and discards what is sent. They carry traffic as fast as it can be
 //! looked up, so they serve to measure and to repeat.
 
+mod files;
 mod options;
 mod queue;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -15,10 +15,11 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::ethernet_address::EthernetAddress;
 use crate::packet::FramePool;
-use crate::pcap::{PcapError, PcapReader, PcapWriter};
+use crate::pcap::PcapWriter;
 use crate::port::{Port, PortError};
 use crate::queue::{RxQueue, TxQueue};
 use crate::statistics::Statistics;
+pub(crate) use files::{FileOptions, Frames, record};
 use options::Options;
 use queue::{NullRxQueue, ReplayRxQueue, ReplayTxQueue};
 
@@ -48,14 +49,6 @@ impl Counters {
         self.packets.fetch_add(packets, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
-}
-
-/// The frames of a capture file, one behind the other.
-#[derive(Debug, Default)]
-pub(crate) struct Frames {
-    bytes: Vec<u8>,
-    /// Where each frame ends.
-    ends: Vec<usize>,
 }
 
 /// A port of type `pcap` or `null`.
@@ -109,31 +102,6 @@ impl ReplayPort {
     }
 }
 
-impl Frames {
-    /// Reads the frames of a file.
-    pub(crate) fn read(path: &Path) -> Result<Self, PcapError> {
-        let mut frames = Self::default();
-        for frame in PcapReader::open(path)? {
-            frames.bytes.extend(frame?.bytes);
-            frames.ends.push(frames.bytes.len());
-        }
-        Ok(frames)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Frame `number`, counted from 0.
-    #[inline]
-    pub(crate) fn get(&self, number: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(number)?;
-        let start = number.checked_sub(1).and_then(|before| self.ends.get(before));
-        self.bytes.get(start.copied().unwrap_or(0)..end)
-    }
-}
-
 impl Port for ReplayPort {
     fn name(&self) -> &str {
         &self.name
@@ -153,10 +121,7 @@ impl Port for ReplayPort {
         if options == self.options {
             return Ok(());
         }
-        let frames = options.rx_pcap.as_deref().map(Frames::read).transpose();
-        let frames = frames.map_err(|error| bad(error.to_string()))?.unwrap_or_default();
-        let recorder = options.tx_pcap.as_deref().map(PcapWriter::append).transpose();
-        let recorder = recorder.map_err(|error| bad(error.to_string()))?;
+        let (frames, recorder) = options.files.open().map_err(|error| bad(error.to_string()))?;
         self.frames = Arc::new(frames);
         self.recorder = recorder.map(|recorder| Arc::new(Mutex::new(recorder)));
         self.options = options;
@@ -232,7 +197,7 @@ impl Port for ReplayPort {
     }
 
     fn rx_queues(&self) -> usize {
-        self.options.rx_queues
+        self.options.files.rx_queues
     }
 
     fn needs_pmd(&self) -> bool {
@@ -244,11 +209,11 @@ impl Port for ReplayPort {
         queue: usize,
         _pool: &Arc<FramePool>,
     ) -> Result<Box<dyn RxQueue>, PortError> {
-        if queue >= self.options.rx_queues {
+        if queue >= self.options.files.rx_queues {
             let (port, errno) = (self.name.clone(), Errno::NODEV);
             return Err(PortError::Get { port, what: "receive queue", errno });
         }
-        if self.frames.ends.is_empty() {
+        if self.frames.len() == 0 {
             return Ok(Box::new(NullRxQueue));
         }
         Ok(Box::new(ReplayRxQueue::open(&self.frames, &self.shared, &self.options)))

@@ -1,18 +1,17 @@
 //! Queues of ports that replay or discard.
 
 use std::num::NonZeroU32;
-use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::options::Options;
-use super::{Frames, Shared};
+use super::{Frames, Shared, record};
 use crate::clock;
 use crate::headers::fits;
 use crate::offload::TransmitOffloads;
-use crate::packet::{BATCH_SIZE, Batch, PacketMut, PacketRef};
+use crate::packet::{BATCH_SIZE, Batch, PacketRef};
 use crate::pcap::PcapWriter;
 use crate::queue::{QueueError, RxQueue, SendReport, TxQueue};
 
@@ -39,9 +38,8 @@ pub(super) struct ReplayRxQueue {
     shared: Arc<Shared>,
     is_infinite: bool,
     pace: Option<Pace>,
-    /// The frame that is next, and where it starts.
+    /// The frame that is next.
     next: usize,
-    start: usize,
 }
 
 impl ReplayRxQueue {
@@ -49,45 +47,30 @@ impl ReplayRxQueue {
         Self {
             frames: Arc::clone(frames),
             shared: Arc::clone(shared),
-            is_infinite: options.infinite_rx,
+            is_infinite: options.files.infinite_rx,
             pace: options.rate.map(Pace::new),
             next: 0,
-            start: 0,
         }
-    }
-
-    /// Where the next frame lies, which stays the next.
-    fn peek(&mut self) -> Option<Range<usize>> {
-        if self.next == self.frames.ends.len() && self.is_infinite {
-            (self.next, self.start) = (0, 0);
-        }
-        Some(self.start..*self.frames.ends.get(self.next)?)
     }
 
     /// Makes the next frame the content of packet `index`, which is empty.
+    #[inline]
     fn yield_to(&mut self, batch: &mut Batch, index: usize) -> Option<u64> {
-        let place = self.peek()?;
-        let frame = self.frames.bytes.get(place.clone())?;
-        if !batch.get_mut(index).is_some_and(|mut packet| store(&mut packet, frame)) {
+        if self.next == self.frames.len() && self.is_infinite {
+            self.next = 0;
+        }
+        let (frames, length) = self.frames.get_with_rest(self.next)?;
+        let put = |batch: &mut Batch| {
+            batch.get_mut(index).is_some_and(|mut packet| packet.receive_copy(frames, length))
+        };
+        if !put(batch) {
             // The pool may be empty because its last frames are in this batch.
             truncate(batch, index + 1);
-            let mut packet = batch.get_mut(index)?;
-            store(&mut packet, frame).then_some(())?;
+            put(batch).then_some(())?;
         }
-        self.start = place.end;
         self.next += 1;
-        Some(place.len() as u64)
+        Some(length as u64)
     }
-}
-
-#[inline]
-fn store(packet: &mut PacketMut<'_>, frame: &[u8]) -> bool {
-    let Some(room) = packet.receive_buffer().get_mut(..frame.len()) else {
-        return packet.append(frame);
-    };
-    room.copy_from_slice(frame);
-    packet.set_received(frame.len());
-    true
 }
 
 /// Drops the packets behind the first `length`.
@@ -174,9 +157,7 @@ impl ReplayTxQueue {
         packet.segments().for_each(|segment| self.frame.extend(segment));
         // A panic under the lock would have been in writing one frame.
         let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = recorder.write(&self.frame) {
-            tracing::warn!(target: "pcap", limited = true, "{error}");
-        }
+        record(Some(&mut recorder), &self.frame);
     }
 }
 

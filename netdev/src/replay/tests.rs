@@ -2,6 +2,7 @@ use std::path::Path;
 
 use super::*;
 use crate::packet::Batch;
+use crate::pcap::PcapReader;
 use crate::queue::SendReport;
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -135,11 +136,11 @@ fn names_bad_options_and_stays_as_it_was() {
     let mut port = ReplayPort::open_pcap("p1").unwrap();
     let before = (port.options(), port.change_sequence());
     for (key, value, problem) in [
-        ("infinite_rx", "1", "infinite_rx=1 is neither true nor false"),
+        ("infinite_rx", "1", "infinite_rx=1 is none of true, false"),
         ("rate", "0", "rate=0 is not a number of packets per second (1 or more)"),
         ("rate", "fast", "rate=fast is not a number of packets per second (1 or more)"),
-        ("n_rxq", "0", "n_rxq=0 is not a number of queues (1 to 64)"),
-        ("n_rxq", "65", "n_rxq=65 is not a number of queues (1 to 64)"),
+        ("n_rxq", "0", "n_rxq=0 is not a number from 1 to 64"),
+        ("n_rxq", "65", "n_rxq=65 is not a number from 1 to 64"),
         (
             "rx_pcap",
             "/nonexistent",

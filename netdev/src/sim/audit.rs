@@ -47,7 +47,7 @@ totals! {
     dropped "dropped",
     /// Packets sent on by a rule.
     forwarded "forwarded",
-    /// Packets whose headers were taken off by a rule and which then matched no other.
+    /// Packets whose tunnel headers a rule took off and that came to software.
     restored "restored",
 }
 

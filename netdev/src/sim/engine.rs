@@ -9,7 +9,7 @@ use super::frame;
 use super::options::{Restore, RuleOptions};
 use super::table::{Key, Place, Rule, Table, begin_update};
 use crate::flow_api::{
-    Completion, DeviceId, Fate, FlowApiError, HeaderFields, Parsed, RestoreInfo, RuleActions,
+    Completion, DeviceId, Edit, Fate, FlowApiError, HeaderFields, Parsed, RestoreInfo, RuleActions,
     RuleCounters, RuleError, TableId, Template,
 };
 
@@ -17,15 +17,25 @@ use crate::flow_api::{
 const LATE: Duration = Duration::from_millis(100);
 /// Most tables of a device.
 const MAX_TABLES: usize = 4096;
+/// How many requests ahead the memory is asked for what a request needs.
+const PREFETCH: usize = 16;
 /// Most groups that a packet passes.
 const MAX_JUMPS: usize = 8;
 
 /// What is to be done to a rule.
 #[derive(Debug)]
 pub(super) enum Work {
-    Insert { table: TableId, key: Key, actions: RuleActions },
+    Insert { table: TableId, key: Key, hash: u64, actions: RuleActions },
     Update { actions: RuleActions },
     Remove,
+}
+
+impl Work {
+    /// The insertion of a rule.
+    pub(super) fn insert(table: TableId, key: Key, actions: RuleActions) -> Self {
+        let hash = key.hash();
+        Self::Insert { table, key, hash, actions }
+    }
 }
 
 /// A request as it lies in a queue.
@@ -61,6 +71,15 @@ struct QueueState {
     done: VecDeque<Done>,
     late: Vec<Done>,
     busy_until: Duration,
+}
+
+impl QueueState {
+    /// From here on requests about the rule in a slot are in order.
+    fn complete(&mut self, slot: Option<u32>) {
+        if let Some(rule) = slot.and_then(|slot| self.rules.get_mut(slot as usize)) {
+            rule.is_complete = true;
+        }
+    }
 }
 
 /// What becomes of a packet.
@@ -190,7 +209,7 @@ impl Engine {
         for (slot, rule) in (0..).zip(&state.rules).filter(|(_, rule)| rule.is_installed) {
             let place = Place { queue: number, slot };
             if let Some(table) = self.tables.get_mut(rule.table.0 as usize) {
-                table.remove(&rule.key, place);
+                table.remove(rule.hash, place);
                 self.rules -= 1;
                 self.audit.record(Event::Removed { user: rule.user });
             }
@@ -224,19 +243,17 @@ impl Engine {
     }
 
     /// Takes the requests that a queue rings the bell for.
-    pub(super) fn accept(
-        &mut self,
-        number: u16,
-        requests: impl Iterator<Item = Request>,
-        now: Duration,
-    ) {
-        let is_stuck = self.faults.stuck > 0;
+    pub(super) fn accept(&mut self, number: u16, requests: &mut Vec<Request>, now: Duration) {
+        let is_immediate = self.faults.stuck == 0 && self.options.reorder == 1;
         let bell = self.options.push_latency;
         let Some(queue) = self.queue(number) else { return };
         queue.busy_until = queue.busy_until.max(now) + bell;
-        for request in requests {
+        let mut requests = requests.drain(..);
+        while let Some(request) = requests.next() {
+            if let Some(later) = requests.as_slice().get(PREFETCH) {
+                self.prefetch(number, later);
+            }
             let latency = self.latency(&request.work);
-            let is_immediate = !is_stuck && self.options.reorder == 1;
             if !matches!(request.work, Work::Insert { .. }) && self.is_early(number, &request) {
                 self.audit.totals.caller_bugs += 1;
             }
@@ -250,6 +267,19 @@ impl Engine {
             }
         }
         self.advance(now);
+    }
+
+    /// Asks for what a request will need.
+    fn prefetch(&self, number: u16, request: &Request) {
+        let place = Place { queue: number, slot: request.slot };
+        let (table, hash) = match (&request.work, rule_at(&self.queues, place)) {
+            (Work::Insert { table, hash, .. }, _) => (*table, *hash),
+            (Work::Remove, Some(rule)) => (rule.table, rule.hash),
+            _ => return,
+        };
+        if let Some(table) = self.table(table) {
+            table.prefetch(hash);
+        }
     }
 
     /// Whether the insertion of the rule that a request is about has not been completed yet.
@@ -314,8 +344,19 @@ impl Engine {
             Err(RuleError::Hardware)
         } else {
             match work {
-                Work::Insert { table, key, actions } => {
-                    self.insert(place, generation, user, table, key, actions)
+                Work::Insert { table, key, hash, actions } => {
+                    let is_installed = true;
+                    let rule = Rule {
+                        key,
+                        hash,
+                        actions,
+                        table,
+                        generation,
+                        is_installed,
+                        user,
+                        ..Rule::free()
+                    };
+                    self.insert(place, rule)
                 }
                 Work::Update { actions } => self.update(place, generation, actions, now),
                 Work::Remove => self.remove(place, generation),
@@ -339,8 +380,10 @@ impl Engine {
         let faults = self.faults;
         if self.random.happens(faults.lost) {
             self.audit.totals.lost += 1;
-            // There is nothing that the caller could wait for.
-            self.complete(number, done.inserted);
+            if let Some(queue) = self.queue(number) {
+                // There is nothing that the caller could wait for.
+                queue.complete(done.inserted);
+            }
             return;
         }
         let is_late = self.random.happens(faults.late);
@@ -357,33 +400,23 @@ impl Engine {
         }
     }
 
-    fn insert(
-        &mut self,
-        place: Place,
-        generation: u16,
-        user: u64,
-        table: TableId,
-        key: Key,
-        actions: RuleActions,
-    ) -> Result<(), RuleError> {
+    fn insert(&mut self, place: Place, rule: Rule) -> Result<(), RuleError> {
         if self.rules >= self.options.capacity {
             return Err(RuleError::TableFull);
         }
         let Self { tables, queues, .. } = self;
-        let into = tables.get_mut(table.0 as usize).ok_or(RuleError::NotFound)?;
-        into.insert(&key, place, |place| Some(&rule_at(queues, place)?.key))?;
+        let table = tables.get_mut(rule.table.0 as usize).ok_or(RuleError::NotFound)?;
+        let key_of = |place| Some(&rule_at(queues, place)?.key);
+        table.insert(&rule.key, rule.hash, place, key_of)?;
+        self.audit.record(Event::Inserted { user: rule.user });
         let queue = self.queue(place.queue).ok_or(RuleError::NotFound)?;
         let index = place.slot as usize;
         if index >= queue.rules.len() {
             queue.rules.resize_with(index + 1, Rule::free);
         }
-        let rule = queue.rules.get_mut(index).ok_or(RuleError::NotFound)?;
-        let is_installed = true;
-        let fresh = Rule { key, actions, table, generation, is_installed, user, ..Rule::free() };
-        *rule = fresh;
+        *queue.rules.get_mut(index).ok_or(RuleError::NotFound)? = rule;
         self.rules += 1;
         self.audit.totals.inserted += 1;
-        self.audit.record(Event::Inserted { user });
         Ok(())
     }
 
@@ -415,9 +448,9 @@ impl Engine {
             return Err(RuleError::NotFound);
         };
         rule.is_installed = false;
-        let (table, key, user) = (rule.table, rule.key.clone(), rule.user);
+        let (table, hash, user) = (rule.table, rule.hash, rule.user);
         if let Some(table) = self.tables.get_mut(table.0 as usize) {
-            table.remove(&key, place);
+            table.remove(hash, place);
         }
         self.rules -= 1;
         self.audit.totals.removed += 1;
@@ -425,23 +458,29 @@ impl Engine {
         Ok(())
     }
 
-    /// The next result for a queue.
-    pub(super) fn pull(&mut self, number: u16, now: Duration) -> Option<Done> {
-        let queue = self.queue(number)?;
-        let done = queue.done.pop_front().or_else(|| {
-            let late = queue.late.iter().position(|done| done.due <= now)?;
-            Some(queue.late.swap_remove(late))
-        })?;
-        self.complete(number, done.inserted);
-        Some(done)
-    }
-
-    /// From here on requests about a rule are in order.
-    fn complete(&mut self, number: u16, slot: Option<u32>) {
-        let slot = slot.and_then(|slot| self.queue(number)?.rules.get_mut(slot as usize));
-        if let Some(rule) = slot {
-            rule.is_complete = true;
+    /// Puts results for a queue into `completions`, and slots that may be used again into `free`.
+    /// Returns how many results there were.
+    pub(super) fn pull(
+        &mut self,
+        number: u16,
+        now: Duration,
+        completions: &mut [Completion],
+        mut free: impl FnMut(u32),
+    ) -> usize {
+        let Some(queue) = self.queue(number) else { return 0 };
+        let mut pulled = 0;
+        for completion in completions {
+            let done = queue.done.pop_front().or_else(|| {
+                let late = queue.late.iter().position(|done| done.due <= now)?;
+                Some(queue.late.swap_remove(late))
+            });
+            let Some(done) = done else { break };
+            queue.complete(done.inserted);
+            done.frees.into_iter().for_each(&mut free);
+            *completion = done.completion;
+            pulled += 1;
         }
+        pulled
     }
 
     /// What a rule has counted.
@@ -542,7 +581,7 @@ impl Engine {
             self.audit.totals.missed += 1;
             return outcome;
         };
-        let mut group = 0;
+        let (mut group, mut is_inside) = (0, false);
         for _ in 0..MAX_JUMPS {
             let Some((place, actions)) = self.find(group, &parsed.fields, now) else { break };
             outcome.place = Some(place);
@@ -550,12 +589,17 @@ impl Engine {
             self.count(place, outcome.mark, packet.len(), now);
             for edit in actions.edits.iter().flat_map(|edits| edits.iter()) {
                 let bytes = outcome.bytes.get_or_insert_with(|| packet.to_vec());
-                frame::edit(bytes, edit, parsed.inner_start);
+                frame::edit(bytes, edit, parsed.inner_start..parsed.inner_end);
+                is_inside |= matches!(edit, Edit::Decapsulate(_));
             }
             match actions.fate {
-                Fate::Software => return outcome,
-                Fate::Queue(queue) => {
-                    outcome.exit = Exit::Software(Some(queue));
+                Fate::Software | Fate::Queue(_) => {
+                    if let Fate::Queue(queue) = actions.fate {
+                        outcome.exit = Exit::Software(Some(queue));
+                    }
+                    if is_inside {
+                        self.tell(&mut outcome, parsed);
+                    }
                     return outcome;
                 }
                 Fate::Drop => {
@@ -574,16 +618,16 @@ impl Engine {
         if outcome.place.is_none() {
             self.audit.totals.missed += 1;
         } else {
-            self.give_up(&mut outcome, parsed);
+            self.tell(&mut outcome, parsed);
         }
         outcome
     }
 
-    /// A packet that some rule has begun to change matches no other: software gets it, with word
-    /// of how far the device got.
-    fn give_up(&mut self, outcome: &mut Outcome, parsed: &Parsed) {
-        let is_inside = outcome.bytes.take_if(|_| self.options.restore != Restore::Inner).is_none()
-            && self.options.restore == Restore::Inner;
+    /// A packet that some rule has begun to change goes to software: with word of how far the device
+    /// got, or as it came.
+    fn tell(&mut self, outcome: &mut Outcome, parsed: &Parsed) {
+        let is_inside = self.options.restore == Restore::Inner;
+        outcome.bytes.take_if(|_| !is_inside);
         if self.options.restore == Restore::None || parsed.inner_start == 0 {
             return;
         }

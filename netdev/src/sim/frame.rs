@@ -1,5 +1,7 @@
 //! Changing the bytes of a frame as rules say, and spreading frames by hash.
 
+use std::ops::Range;
+
 use zerocopy::network_endian::U16;
 
 use crate::flow_api::{Edit, HeaderFields};
@@ -12,13 +14,14 @@ use crate::wire::{checksum, ip_protocol, split_mut};
 const ADDRESSES: usize = 12;
 const ETHERNET: usize = 14;
 
-/// Does one change. `inner_start` is where the packet inside a tunnel starts, 0 without one.
-/// Nothing happens to a frame that does not have what is to be changed.
-pub(super) fn edit(frame: &mut Vec<u8>, edit: &Edit, inner_start: usize) {
+/// Does one change. `inner` is where the packet inside a tunnel lies, nowhere without one. Nothing
+/// happens to a frame that does not have what is to be changed.
+pub(super) fn edit(frame: &mut Vec<u8>, edit: &Edit, inner: Range<usize>) {
     match edit {
         Edit::Decapsulate(_) => {
-            if inner_start <= frame.len() {
-                frame.drain(..inner_start);
+            if !inner.is_empty() && inner.end <= frame.len() {
+                frame.truncate(inner.end);
+                frame.drain(..inner.start);
             }
         }
         Edit::Encapsulate(header) => encapsulate(frame, header),

@@ -11,6 +11,7 @@ mod audit;
 mod engine;
 mod fault;
 mod frame;
+mod index;
 mod nic;
 mod options;
 mod packet_queue;
@@ -28,7 +29,6 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::ethernet_address::EthernetAddress;
 use crate::flow_api::{DeviceId, FlowDevice};
 use crate::packet::FramePool;
-use crate::pcap::PcapWriter;
 use crate::port::{Port, PortError};
 use crate::queue::{RxQueue, TxQueue};
 use crate::replay::Frames;
@@ -123,10 +123,7 @@ impl Port for SimPort {
         if parsed == self.options {
             return Ok(());
         }
-        let frames = parsed.rx_pcap.as_deref().map(Frames::read).transpose();
-        let frames = frames.map_err(|error| bad(error.to_string()))?.unwrap_or_default();
-        let recorder = parsed.tx_pcap.as_deref().map(PcapWriter::append).transpose();
-        let recorder = recorder.map_err(|error| bad(error.to_string()))?;
+        let (frames, recorder) = parsed.files.open().map_err(|error| bad(error.to_string()))?;
         self.nic.set_options(&parsed, recorder);
         self.frames = Arc::new(frames);
         self.options = parsed;
@@ -203,7 +200,7 @@ impl Port for SimPort {
     }
 
     fn rx_queues(&self) -> usize {
-        self.options.rx_queues
+        self.options.files.rx_queues
     }
 
     fn needs_pmd(&self) -> bool {
@@ -219,7 +216,7 @@ impl Port for SimPort {
             let (port, errno) = (self.name().to_owned(), Errno::NODEV);
             return Err(PortError::Get { port, what: "receive queue", errno });
         };
-        let is_infinite = self.options.infinite_rx;
+        let is_infinite = self.options.files.infinite_rx;
         Ok(Box::new(SimRxQueue::open(&self.nic, ring, &self.frames, is_infinite)))
     }
 

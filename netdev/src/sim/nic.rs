@@ -18,6 +18,7 @@ use crate::flow_api::{
     ModifyStyle, TableId, Template,
 };
 use crate::pcap::PcapWriter;
+use crate::replay::record;
 
 /// Wires that a frame passes at most without being received.
 const MAX_HOPS: usize = 8;
@@ -55,6 +56,8 @@ pub struct Nic {
     wire: Mutex<Wire>,
     engine: Mutex<Engine>,
     rings: Mutex<Vec<Arc<Mutex<Ring>>>>,
+    /// Whether it refuses rules for which it has no room at once.
+    is_early: AtomicBool,
     pub(super) mtu: AtomicU32,
     pub(super) is_up: AtomicBool,
     pub(super) received: Traffic,
@@ -77,6 +80,7 @@ impl Nic {
             wire: Mutex::default(),
             rings: Mutex::new(rings(&options)),
             engine: Mutex::new(Engine::new(options.rules)),
+            is_early: AtomicBool::new(false),
             mtu: AtomicU32::new(1500),
             is_up: AtomicBool::new(true),
             received: Traffic::default(),
@@ -96,9 +100,10 @@ impl Nic {
 
     pub(super) fn set_options(&self, options: &Options, recorder: Option<PcapWriter>) {
         *lock(&self.wire) = Wire { peer: options.peer.clone(), recorder };
+        self.is_early.store(options.rules.early_check, Ordering::Relaxed);
         self.engine().set_options(options.rules.clone());
         let mut current = lock(&self.rings);
-        let is_same = current.len() == options.rx_queues
+        let is_same = current.len() == options.files.rx_queues
             && current.iter().all(|ring| lock(ring).size() == options.ring);
         if !is_same {
             *current = rings(options);
@@ -118,10 +123,13 @@ impl Nic {
         lock(&self.rings).iter().map(|ring| lock(ring).lost).sum()
     }
 
-    /// Whether the device refuses rules at once, with `staged` of them on their way.
-    pub(super) fn is_full_early(&self, staged: usize) -> bool {
+    /// Whether the device refuses a rule at once, with `staged` of them on their way.
+    pub(super) fn is_full(&self, staged: usize) -> bool {
+        if !self.is_early.load(Ordering::Relaxed) {
+            return false;
+        }
         let engine = self.engine();
-        engine.options.early_check && engine.rules() + staged >= engine.options.capacity
+        engine.rules() + staged >= engine.options.capacity
     }
 
     /// Lets frames arrive from the wire.
@@ -178,13 +186,7 @@ impl Nic {
     fn leave_after<'a>(&self, frames: impl Iterator<Item = &'a [u8]> + Clone, hops: usize) {
         let peer = {
             let mut wire = lock(&self.wire);
-            if let Some(recorder) = &mut wire.recorder {
-                for frame in frames.clone() {
-                    if let Err(error) = recorder.write(frame) {
-                        tracing::warn!(target: "pcap", limited = true, "{error}");
-                    }
-                }
-            }
+            frames.clone().for_each(|frame| record(wire.recorder.as_mut(), frame));
             wire.peer.clone()
         };
         let (packets, bytes) = frames
@@ -244,7 +246,7 @@ impl Nic {
 }
 
 fn rings(options: &Options) -> Vec<Arc<Mutex<Ring>>> {
-    (0..options.rx_queues).map(|_| Arc::new(Mutex::new(Ring::new(options.ring)))).collect()
+    (0..options.files.rx_queues).map(|_| Arc::new(Mutex::new(Ring::new(options.ring)))).collect()
 }
 
 /// Takes a frame to where the device sends it.

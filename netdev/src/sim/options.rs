@@ -1,14 +1,11 @@
 //! Options of software NICs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::flow_api::ModifyStyle;
-
-/// Most receive queues of a port.
-const MAX_QUEUES: usize = 64;
+use crate::options::Given;
+use crate::replay::FileOptions;
 
 /// How far a device gets with a packet whose rule takes headers off before no further rule
 /// matches.
@@ -80,13 +77,8 @@ impl Default for RuleOptions {
 pub(super) struct Options {
     /// The `sim` port at the other end of the wire.
     pub(super) peer: Option<String>,
-    /// File whose frames arrive, on every receive queue.
-    pub(super) rx_pcap: Option<PathBuf>,
-    /// Whether they start again when they have all arrived.
-    pub(super) infinite_rx: bool,
-    /// File that records what is sent.
-    pub(super) tx_pcap: Option<PathBuf>,
-    pub(super) rx_queues: usize,
+    /// Files whose frames arrive, and that record what is sent.
+    pub(super) files: FileOptions,
     /// Frames that wait in a receive ring at most.
     pub(super) ring: usize,
     pub(super) rules: RuleOptions,
@@ -94,53 +86,12 @@ pub(super) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            peer: None,
-            rx_pcap: None,
-            infinite_rx: false,
-            tx_pcap: None,
-            rx_queues: 1,
-            ring: 512,
-            rules: RuleOptions::default(),
-        }
+        Self { peer: None, files: FileOptions::default(), ring: 512, rules: RuleOptions::default() }
     }
 }
 
-/// The options as they were given.
-struct Given<'a>(&'a BTreeMap<String, String>);
-
-impl Given<'_> {
-    fn text(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str)
-    }
-
-    /// One of some words.
-    fn word<T: Copy>(&self, key: &str, default: T, words: &[(&str, T)]) -> Result<T, String> {
-        let Some(text) = self.text(key) else { return Ok(default) };
-        let found = words.iter().find(|(word, _)| *word == text);
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            format!("{key}={text} is none of {}", words.join(", "))
-        })
-    }
-
-    fn boolean(&self, key: &str, default: bool) -> Result<bool, String> {
-        self.word(key, default, &[("true", true), ("false", false)])
-    }
-
-    fn number<T>(&self, key: &str, default: T, range: (T, T)) -> Result<T, String>
-    where
-        T: FromStr + PartialOrd + std::fmt::Display + Copy,
-    {
-        let Some(text) = self.text(key) else { return Ok(default) };
-        let (least, most) = range;
-        let number = text.parse().ok().filter(|number| *number >= least && *number <= most);
-        number.ok_or_else(|| format!("{key}={text} is not a number from {least} to {most}"))
-    }
-
-    fn microseconds(&self, key: &str) -> Result<Duration, String> {
-        Ok(Duration::from_micros(self.number(key, 0, (0, 10_000_000))?))
-    }
+fn microseconds(given: &Given<'_>, key: &str) -> Result<Duration, String> {
+    Ok(Duration::from_micros(given.number(key, 0, (0, 10_000_000))?))
 }
 
 impl Options {
@@ -158,10 +109,7 @@ impl Options {
         let rules = default.rules;
         Ok(Self {
             peer: given.text("peer").map(str::to_owned),
-            rx_pcap: given.text("rx_pcap").map(PathBuf::from),
-            infinite_rx: given.boolean("infinite_rx", false)?,
-            tx_pcap: given.text("tx_pcap").map(PathBuf::from),
-            rx_queues: given.number("n_rxq", 1, (1, MAX_QUEUES))?,
+            files: FileOptions::parse(&given)?,
             ring: given.number("n_rxq_desc", default.ring, (1, 65536))?,
             rules: RuleOptions {
                 mark: given.boolean("hw-mark", rules.mark)?,
@@ -170,9 +118,9 @@ impl Options {
                 capacity: given.number("hw-capacity", rules.capacity, (0, 1 << 24))?,
                 early_check: given.boolean("hw-early-check", rules.early_check)?,
                 modify: given.word("hw-modify", rules.modify, &modify)?,
-                insert_latency: given.microseconds("hw-insert-latency-us")?,
-                remove_latency: given.microseconds("hw-remove-latency-us")?,
-                push_latency: given.microseconds("hw-push-latency-us")?,
+                insert_latency: microseconds(&given, "hw-insert-latency-us")?,
+                remove_latency: microseconds(&given, "hw-remove-latency-us")?,
+                push_latency: microseconds(&given, "hw-push-latency-us")?,
                 jitter: given.number("hw-jitter", 0, (0, 1000))?,
                 reorder: given.number("hw-reorder", 1, (1, 1024))?,
                 counter_lag: Duration::from_millis(given.number(
@@ -205,8 +153,8 @@ mod tests {
             restore: Restore::Inner,
             ..RuleOptions::default()
         };
-        let expected =
-            Options { peer: Some("b".to_owned()), rx_queues: 2, rules, ..Options::default() };
+        let files = FileOptions { rx_queues: 2, ..FileOptions::default() };
+        let expected = Options { peer: Some("b".to_owned()), files, rules, ..Options::default() };
         let parsed = parse(&[
             ("peer", "b"),
             ("n_rxq", "2"),

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::flow_api::{HeaderFields, Parsed, RestoreInfo};
 use crate::headers::fits;
 use crate::offload::TransmitOffloads;
-use crate::packet::{BATCH_SIZE, Batch, PacketMut};
+use crate::packet::{BATCH_SIZE, Batch};
 use crate::queue::{QueueError, RxQueue, SendReport, TxQueue};
 use crate::replay::Frames;
 
@@ -122,15 +122,6 @@ impl SimRxQueue {
     }
 }
 
-fn store(packet: &mut PacketMut<'_>, frame: &[u8]) -> bool {
-    let Some(room) = packet.receive_buffer().get_mut(..frame.len()) else {
-        return packet.append(frame);
-    };
-    room.copy_from_slice(frame);
-    packet.set_received(frame.len());
-    true
-}
-
 impl RxQueue for SimRxQueue {
     fn receive(&mut self, batch: &mut Batch) -> Result<usize, QueueError> {
         if !self.nic.is_up.load(Ordering::Relaxed) {
@@ -157,7 +148,7 @@ impl RxQueue for SimRxQueue {
                 }
             };
             let Some(mut packet) = batch.get_mut(end) else { break };
-            if !store(&mut packet, bytes) {
+            if !packet.receive_copy(bytes, bytes.len()) {
                 // The frame waits until the pool has room again.
                 break;
             }

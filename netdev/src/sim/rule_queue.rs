@@ -45,7 +45,6 @@ pub(super) struct SimRuleQueue {
     free: Vec<u32>,
     /// How often each slot was used before.
     generations: Vec<u16>,
-    /// Whether the insertion of the rule in each slot has been completed.
     tables: Vec<Option<KnownTable>>,
 }
 
@@ -120,12 +119,12 @@ impl RuleQueue for SimRuleQueue {
             return Err(FlowApiError::Actions { actions: kinds, allowed: known.actions });
         }
         let key = Key::new(&known.words, values);
-        if self.nic.is_full_early(self.staged.len()) {
+        if self.nic.is_full(self.staged.len()) {
             return Err(FlowApiError::Rule(RuleError::TableFull));
         }
         let slot = self.take_slot();
         let rule = slot.id(self.number);
-        self.stage(rule, user, Work::Insert { table, key, actions });
+        self.stage(rule, user, Work::insert(table, key, actions));
         Ok(rule)
     }
 
@@ -146,7 +145,7 @@ impl RuleQueue for SimRuleQueue {
 
     fn push(&mut self) {
         let mut engine = self.nic.engine();
-        engine.accept(self.number, self.staged.drain(..), clock::now());
+        engine.accept(self.number, &mut self.staged, clock::now());
     }
 
     fn pull(&mut self, completions: &mut [Completion]) -> usize {
@@ -154,16 +153,7 @@ impl RuleQueue for SimRuleQueue {
         let nic = Arc::clone(&self.nic);
         let mut engine = nic.engine();
         engine.advance(now);
-        let mut pulled = 0;
-        for place in completions {
-            let Some(done) = engine.pull(self.number, now) else { break };
-            *place = done.completion;
-            if let Some(slot) = done.frees {
-                self.give_back(slot);
-            }
-            pulled += 1;
-        }
-        pulled
+        engine.pull(self.number, now, completions, |slot| self.give_back(slot))
     }
 
     fn query(&mut self, rule: RuleId, reset: bool) -> Result<RuleCounters, FlowApiError> {

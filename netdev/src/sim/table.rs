@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use hashbrown::HashTable;
-
+use super::index::Index;
 use crate::flow_api::{
     HEADER_WORDS, HeaderFields, KeyWords, ModifyStyle, RuleActions, RuleError, TableId, Template,
 };
@@ -36,6 +35,11 @@ impl Key {
             Self::Long(words) => words,
         }
     }
+
+    /// The hash under which its table has the rule.
+    pub(super) fn hash(&self) -> u64 {
+        hash(self.words().iter().copied())
+    }
 }
 
 fn hash(words: impl Iterator<Item = u64>) -> u64 {
@@ -50,6 +54,11 @@ fn hash(words: impl Iterator<Item = u64>) -> u64 {
 pub(super) struct Place {
     pub(super) queue: u16,
     pub(super) slot: u32,
+}
+
+impl Place {
+    /// No place.
+    pub(super) const NONE: Self = Self { queue: u16::MAX, slot: u32::MAX };
 }
 
 /// Counters as a query saw them last, and what an update leaves behind.
@@ -73,6 +82,8 @@ pub(super) struct Extra {
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) key: Key,
+    /// That of the key.
+    pub(super) hash: u64,
     pub(super) actions: RuleActions,
     pub(super) table: TableId,
     /// How often its slot was used before.
@@ -91,6 +102,7 @@ impl Rule {
     pub(super) fn free() -> Self {
         Self {
             key: Key::Short(0, [0; INLINE]),
+            hash: 0,
             actions: RuleActions::default(),
             table: TableId(0),
             generation: 0,
@@ -113,17 +125,23 @@ impl Rule {
 pub(super) struct Table {
     pub(super) template: Template,
     pub(super) words: KeyWords,
-    places: HashTable<(u64, Place)>,
+    index: Index,
 }
 
 impl Table {
     pub(super) fn new(template: &Template) -> Self {
         let words = KeyWords::new(&template.mask);
-        Self { template: template.clone(), words, places: HashTable::new() }
+        Self { template: template.clone(), words, index: Index::default() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.index.len()
+    }
+
+    /// Asks for what a look-up of this hash needs, ahead of it.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.index.prefetch(hash);
     }
 
     /// The rule that packets with these headers match, given a way to see the keys of rules.
@@ -136,45 +154,34 @@ impl Table {
         let count = self.words.len();
         let wanted = wanted.get_mut(..count)?;
         wanted.iter_mut().zip(self.words.of(headers)).for_each(|(place, word)| *place = word);
-        let hash = hash(wanted.iter().copied());
-        let is_same = |entry: &(u64, Place)| {
-            entry.0 == hash && key_of(entry.1).is_some_and(|key| key.words() == wanted)
-        };
-        self.places.find(hash, is_same).map(|(_, place)| *place)
+        let is_same = |place| key_of(place).is_some_and(|key| key.words() == wanted);
+        self.index.find(hash(wanted.iter().copied()), is_same)
     }
 
-    /// Adds a rule.
+    /// Adds a rule with this key, whose hash is `hash`.
+    #[inline]
     pub(super) fn insert<'a>(
         &mut self,
         key: &Key,
+        hash: u64,
         place: Place,
         key_of: impl Fn(Place) -> Option<&'a Key>,
     ) -> Result<(), RuleError> {
-        if self.places.len() >= self.template.capacity as usize {
+        if self.len() >= self.template.capacity as usize {
             return Err(RuleError::TableFull);
         }
-        let hash = hash(key.words().iter().copied());
-        let is_same =
-            |entry: &(u64, Place)| entry.0 == hash && key_of(entry.1).is_some_and(|k| k == key);
-        match self.places.entry(hash, is_same, |entry| entry.0) {
-            hashbrown::hash_table::Entry::Occupied(_) => Err(RuleError::Exists),
-            hashbrown::hash_table::Entry::Vacant(entry) => {
-                entry.insert((hash, place));
-                Ok(())
-            }
-        }
+        let is_same = |place| key_of(place).is_some_and(|other| other == key);
+        if self.index.insert(hash, place, is_same) { Ok(()) } else { Err(RuleError::Exists) }
     }
 
-    /// Takes out the rule with this key and place.
-    pub(super) fn remove(&mut self, key: &Key, place: Place) {
-        let hash = hash(key.words().iter().copied());
-        if let Ok(entry) = self.places.find_entry(hash, |entry| entry.1 == place) {
-            entry.remove();
-        }
+    /// Takes out the rule with this hash and place.
+    #[inline]
+    pub(super) fn remove(&mut self, hash: u64, place: Place) {
+        self.index.remove(hash, place);
     }
 
     pub(super) fn clear(&mut self) {
-        self.places.clear();
+        self.index.clear();
     }
 }
 

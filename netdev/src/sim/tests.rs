@@ -15,6 +15,7 @@ use crate::flow_api::{
     RuleActions, RuleCounters, RuleError, RuleId, TableId, Template, TunnelFields, TunnelKind,
 };
 use crate::packet::Batch;
+use crate::pcap::PcapWriter;
 use crate::sample::{Kind, Sample};
 use crate::wire::ethernet::MacAddress;
 
@@ -52,6 +53,13 @@ fn fate(fate: Fate) -> RuleActions {
     RuleActions { count: true, fate, ..RuleActions::default() }
 }
 
+fn pull_all(engine: &mut Engine, queue: u16, now: Duration) -> Vec<Completion> {
+    let mut completions = vec![Completion { user: 0, result: Ok(()) }; 256];
+    let count = engine.pull(queue, now, &mut completions, |_| {});
+    completions.truncate(count);
+    completions
+}
+
 /// An engine with one queue and one table.
 struct Bench {
     engine: Engine,
@@ -69,20 +77,20 @@ impl Bench {
 
     fn request(&mut self, slot: u32, work: Work, now: Duration) {
         let request = Request { slot, generation: 0, user: u64::from(slot), work };
-        self.engine.accept(self.queue, [request].into_iter(), now);
+        self.engine.accept(self.queue, &mut vec![request], now);
     }
 
     /// Puts in a rule for a UDP port.
     fn insert(&mut self, slot: u32, port: u16, actions: RuleActions, now: Duration) {
         let key = Key::new(&self.engine.table(self.table).unwrap().words, &values(port));
         let table = self.table;
-        self.request(slot, Work::Insert { table, key, actions }, now);
+        self.request(slot, Work::insert(table, key, actions), now);
     }
 
     fn pull(&mut self, now: Duration) -> Vec<(u64, Result<(), RuleError>)> {
         self.engine.advance(now);
-        let done = std::iter::from_fn(|| self.engine.pull(self.queue, now));
-        done.map(|done| (done.completion.user, done.completion.result)).collect()
+        let done = pull_all(&mut self.engine, self.queue, now);
+        done.into_iter().map(|done| (done.user, done.result)).collect()
     }
 
     /// The mark and the exit of a packet to a UDP port.
@@ -142,13 +150,12 @@ fn requests_are_reordered_within_their_window() {
     let words = engine.table(table).unwrap().words.clone();
     let requests = (0..64).map(|slot| {
         let key = Key::new(&words, &values(slot as u16));
-        let work = Work::Insert { table, key, actions: mark(1) };
+        let work = Work::insert(table, key, mark(1));
         Request { slot, generation: 0, user: slot.into(), work }
     });
-    engine.accept(queue, requests, Duration::ZERO);
-    let order: Vec<u64> = std::iter::from_fn(|| engine.pull(queue, Duration::ZERO))
-        .map(|done| done.completion.user)
-        .collect();
+    engine.accept(queue, &mut requests.collect(), Duration::ZERO);
+    let order: Vec<u64> =
+        pull_all(&mut engine, queue, Duration::ZERO).into_iter().map(|done| done.user).collect();
     assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), (0..64).collect());
     assert!(!order.is_sorted());
     for (place, user) in order.iter().enumerate() {
@@ -317,9 +324,9 @@ fn priorities_and_jumps_are_followed() {
     ];
     for (slot, (table, port, actions)) in (0..).zip(rules) {
         let key = Key::new(&engine.table(table).unwrap().words, &values(port));
-        let work = Work::Insert { table, key, actions };
+        let work = Work::insert(table, key, actions);
         let request = Request { slot, generation: 0, user: 0, work };
-        engine.accept(queue, [request].into_iter(), Duration::ZERO);
+        engine.accept(queue, &mut vec![request], Duration::ZERO);
     }
     let mut exit = |port| {
         let frame = udp(port);
@@ -339,15 +346,22 @@ fn tunneled() -> (Vec<u8>, Vec<u8>) {
     payload.extend(&inner);
     let mut outer = Sample::new(false, Kind::Udp, payload).frame();
     outer[36..38].copy_from_slice(&4789u16.to_be_bytes());
+    // VXLAN needs no checksum of UDP, and one that is there must be right.
+    outer[40..42].fill(0);
+    // What pads a frame is no part of what is in the tunnel.
+    outer.extend([9; 5]);
     (outer, inner)
 }
 
 #[test]
-fn a_miss_after_decapsulation_tells_how_far_the_device_got() {
+fn packets_out_of_tunnels_tell_how_far_the_device_got() {
     let (outer, inner) = tunneled();
     let parsed = HeaderFields::parse(&outer).unwrap();
-    assert_eq!(parsed.fields.tunnel, TunnelFields::new(TunnelKind::Vxlan, 123));
+    let mut tunnel = TunnelFields::new(TunnelKind::Vxlan, 123);
+    tunnel.flags = TunnelFields::DONT_FRAGMENT;
+    assert_eq!(parsed.fields.tunnel, tunnel);
     assert_eq!(parsed.fields.inner, HeaderFields::parse(&inner).unwrap().fields.outer);
+    assert_eq!((parsed.inner_start, parsed.inner_end), (50, outer.len() - 5));
     for (restore, bytes, is_encapsulated) in [
         (Restore::None, None, None),
         (Restore::Outer, None, Some(true)),
@@ -357,16 +371,30 @@ fn a_miss_after_decapsulation_tells_how_far_the_device_got() {
         let edits = Some(Arc::from([Edit::Decapsulate(TunnelKind::Vxlan)]));
         let actions = RuleActions { edits, fate: Fate::Jump(1), ..RuleActions::default() };
         bench.insert(0, 4789, actions, Duration::ZERO);
-        let outcome = bench.engine.process(&outer, Some(&parsed), Duration::ZERO);
-        assert_eq!(outcome.bytes.as_ref(), bytes, "{restore:?}");
         let expected = is_encapsulated.map(|is_encapsulated| RestoreInfo {
             outer: parsed.fields.outer,
             tunnel: parsed.fields.tunnel,
             is_encapsulated,
         });
-        assert_eq!(outcome.restore, expected, "{restore:?}");
-        assert_eq!(outcome.exit, TO_SOFTWARE);
+        let miss = bench.engine.process(&outer, Some(&parsed), Duration::ZERO);
+        assert_eq!((miss.bytes.as_ref(), miss.mark), (bytes, 0), "{restore:?}");
+        assert_eq!((&miss.restore, miss.exit), (&expected, TO_SOFTWARE));
+        // The same packet where a rule for what is inside marks it.
+        let mut mask = HeaderFields { tunnel: TunnelFields::mask(), ..HeaderFields::default() };
+        mask.tunnel.flags = u8::MAX;
+        mask.inner.tp_dst.set(0xffff);
+        let template = Template { mask, ..template(1) };
+        let table = bench.engine.create_table(&template).unwrap();
+        let key = Key::new(&bench.engine.table(table).unwrap().words, &parsed.fields);
+        bench.request(1, Work::insert(table, key, mark(7)), Duration::ZERO);
+        let hit = bench.engine.process(&outer, Some(&parsed), Duration::ZERO);
+        assert_eq!((hit.bytes.as_ref(), hit.mark), (bytes, 7), "{restore:?}");
+        assert_eq!((hit.restore, hit.exit), (expected, TO_SOFTWARE));
     }
+    // No end of a tunnel would take the packet.
+    let mut broken = outer;
+    broken[24] ^= 1;
+    assert_eq!(HeaderFields::parse(&broken).unwrap().inner_start, 0);
 }
 
 #[test]
@@ -374,7 +402,7 @@ fn packets_are_changed() {
     let whole = udp(80);
     let edited = |edits: &[Edit]| {
         let mut bytes = whole.clone();
-        edits.iter().for_each(|edit| frame::edit(&mut bytes, edit, 0));
+        edits.iter().for_each(|edit| frame::edit(&mut bytes, edit, 0..0));
         bytes
     };
     let (a, b) = (MacAddress([1, 2, 3, 4, 5, 6]), MacAddress([7, 8, 9, 10, 11, 12]));

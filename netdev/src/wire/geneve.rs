@@ -61,13 +61,16 @@ impl GeneveHeader {
 pub struct GeneveOption {
     /// Who defines the type.
     pub class: U16,
-    /// Type; the highest bit says critical.
+    /// Type, with [`GeneveOption::CRITICAL`].
     pub option_type: u8,
     /// Reserved (3 bits) and length of the data in words of 4 bytes (5 bits).
     pub length: u8,
 }
 
 impl GeneveOption {
+    /// Bit of `option_type`: the option must be understood.
+    pub const CRITICAL: u8 = 0x80;
+
     /// Bytes of data, as the option says.
     pub fn data_length(&self) -> usize {
         usize::from(self.length & 0x1f) * 4

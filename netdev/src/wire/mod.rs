@@ -3,9 +3,11 @@
 
 pub mod arp;
 pub mod checksum;
+pub mod erspan;
 pub mod ethernet;
 pub mod geneve;
 pub mod gre;
+pub mod gtpu;
 pub mod icmp;
 pub mod icmpv6;
 pub mod igmp;
@@ -47,10 +49,14 @@ pub mod ip_protocol {
     pub const ICMP: u8 = 1;
     /// IGMP.
     pub const IGMP: u8 = 2;
+    /// IPv4 inside IP.
+    pub const IPV4: u8 = 4;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// IPv6 inside IP.
+    pub const IPV6: u8 = 41;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
