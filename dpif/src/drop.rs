@@ -36,7 +36,13 @@ reasons! {
     SampleError SAMPLE_ERROR "datapath_drop_sample_error",
     /// A network service header cannot be taken off.
     NshDecapError NSH_DECAP_ERROR "datapath_drop_nsh_decap_error",
-    /// An action needs the connection tracker or a tunnel, which this datapath does not have.
+    /// A tunnel's headers cannot be put in front of a packet.
+    TunnelPushError TUNNEL_PUSH_ERROR "datapath_drop_tunnel_push_error",
+    /// A tunnel's headers are not as they must be.
+    TunnelPopError TUNNEL_POP_ERROR "datapath_drop_tunnel_pop_error",
+    /// A packet was given to a tunnel port that the datapath does not have.
+    InvalidTunnelPort INVALID_TUNNEL_PORT "datapath_drop_invalid_tnl_port",
+    /// An action needs the connection tracker, which this datapath does not have.
     UnsupportedAction UNSUPPORTED_ACTION "datapath_drop_unsupported_action",
     /// An action cannot be applied to the packet, such as popping a header that is not there.
     MalformedPacket MALFORMED_PACKET "datapath_drop_malformed_packet",

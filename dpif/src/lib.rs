@@ -13,6 +13,7 @@ mod flow_table;
 pub mod offload;
 pub mod pmd;
 mod port_map;
+pub mod tunnel;
 pub mod upcall;
 
 use netdev::coverage::Counter;
@@ -27,7 +28,8 @@ static BATCH_GROWN: Counter = Counter::new("dp_packet_batch_grow");
 
 /// The event counters of this crate.
 pub fn coverage() -> impl Iterator<Item = &'static Counter> {
-    drop::COUNTERS.iter().copied().chain([&BATCH_GROWN]).chain(offload::COUNTERS.iter().copied())
+    let drops = drop::COUNTERS.iter().chain(tunnel::events::COUNTERS);
+    drops.chain(offload::COUNTERS).copied().chain([&BATCH_GROWN])
 }
 
 #[cfg(test)]

@@ -3,17 +3,19 @@
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
+use netdev::wire::erspan::{self, ErspanHeader, ErspanMetadata};
 use netdev::wire::ethernet::{EthernetHeader, MacAddress, ether_type};
 use netdev::wire::geneve::{self, GeneveHeader};
 use netdev::wire::gre::{self, GreHeader};
+use netdev::wire::gtpu::GtpuHeader;
 use netdev::wire::ip_protocol;
 use netdev::wire::ipv4::Ipv4Header;
 use netdev::wire::ipv6::{self, Ipv6Header, SegmentRoutingHeader};
 use netdev::wire::udp::UdpHeader;
 use netdev::wire::vxlan::VxlanHeader;
 use netdev::wire::{checksum, split};
+use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::flow::PortNames;
 use crate::flow::scan::Scanner;
@@ -54,39 +56,6 @@ pub struct TunnelPush {
     pub tunnel_type: u32,
     /// The headers, from Ethernet on. Lengths and checksums are those of no packet.
     pub header: Vec<u8>,
-}
-
-/// ERSPAN header (draft-foschiano-erspan-03) behind GRE's with a sequence number.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct ErspanHeader {
-    gre: GreHeader,
-    sequence: U32,
-    /// Version (4 bits), VLAN (12 bits).
-    version_vlan: U16,
-    /// Class (3 bits), encapsulation (2 bits), truncated (1 bit), session (10 bits).
-    session: U16,
-}
-
-/// What follows in version 2.
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct ErspanMetadata {
-    timestamp: U32,
-    group: U16,
-    /// Flags (6 bits), hardware identifier (6 bits), direction (1 bit), granularity (2 bits),
-    /// option (1 bit).
-    hardware: U16,
-}
-
-/// GTP-U header (3GPP TS 29.281).
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct GtpuHeader {
-    flags: u8,
-    message_type: u8,
-    length: U16,
-    teid: U32,
 }
 
 /// Says that a header is cut short.
@@ -237,7 +206,7 @@ fn write_erspan(out: &mut fmt::Formatter<'_>, rest: &[u8]) -> fmt::Result {
     let Some((header, rest)) = split::<ErspanHeader>(rest) else {
         return truncated(out, "erspan");
     };
-    let session = header.session.get() & 0x3ff;
+    let session = header.session.get() & erspan::SESSION_MASK;
     match header.version_vlan.get() >> 12 {
         1 => {
             let Some((index, _)) = split::<U32>(rest) else {
@@ -249,8 +218,7 @@ fn write_erspan(out: &mut fmt::Formatter<'_>, rest: &[u8]) -> fmt::Result {
             let Some((metadata, _)) = split::<ErspanMetadata>(rest) else {
                 return out.write_str("erspan(ver=2,truncated header)");
             };
-            let hardware = metadata.hardware.get();
-            let (dir, hwid) = (hardware >> 3 & 1, hardware >> 4 & 0x3f);
+            let (dir, hwid) = (metadata.direction(), metadata.hardware_id());
             write!(out, "erspan(ver=2,sid={session:#x},dir={dir},hwid={hwid:#x})")
         }
         version => write!(out, "erspan(ver={version})"),
@@ -426,9 +394,9 @@ fn read_erspan(scanner: &mut Scanner<'_>, header: &mut Vec<u8>) -> Option<()> {
             (gre::ERSPAN1, index.to_be_bytes().to_vec())
         }
         2 => {
-            let dir = named(scanner, ",dir=", 1)? as u16;
-            let hwid = named_hex(scanner, ",hwid=", 6)? as u16;
-            let hardware = U16::new(hwid << 4 | dir << 3);
+            let dir = named(scanner, ",dir=", 1)? as u8;
+            let hwid = named_hex(scanner, ",hwid=", 6)? as u8;
+            let hardware = ErspanMetadata::hardware_of(hwid, dir);
             let metadata = ErspanMetadata { timestamp: U32::ZERO, group: U16::ZERO, hardware };
             (gre::ERSPAN2, metadata.as_bytes().to_vec())
         }

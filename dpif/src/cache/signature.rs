@@ -87,9 +87,8 @@ impl SignatureCache {
         let Some(bucket) = self.buckets.get(self.at(hash)) else {
             return Entry(NO_FLOW);
         };
-        let matches = bucket.matches(hash);
-        let none = u32::from(matches == 0);
-        Entry(bucket.flow(matches.trailing_zeros()) & none.wrapping_sub(1))
+        // No two slots have the same tag.
+        Entry(bucket.guess(hash))
     }
 
     /// Notes look-ups made, and doubles the table when too many of them evict others. Called once

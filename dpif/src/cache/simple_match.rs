@@ -33,28 +33,27 @@ impl SimpleKey {
     /// a fragment, TCP or UDP. Nothing for others, whose keys take more to find.
     #[inline]
     pub(crate) fn of_packet(packet: &PacketRef<'_>) -> Option<(Self, u16)> {
-        let (descriptor, bytes) = (packet.descriptor(), packet.data());
+        let (descriptor, bytes) = packet.whole()?;
         let head = bytes.first_chunk::<48>()?;
-        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let length = usize::from(half(16));
-        let is_ordinary = half(12) == ether_type::IPV4
-            && head[14] == 0x45
-            && half(20) & 0x3fff == 0
-            && (20..=bytes.len() - 14).contains(&length)
-            && packet.len() == bytes.len()
-            && descriptor.l3_type == 0
-            && descriptor.recirc_id == 0
-            && descriptor.vlan().is_none();
-        let flags = match head[23] {
-            ip_protocol::UDP => 0,
-            // A header cut short, or too short, has no flags.
-            ip_protocol::TCP if length >= 40 && head[46] >> 4 >= 5 => half(46) & 0xfff,
+        let half = |at: usize| u32::from(u16::from_be_bytes([head[at], head[at + 1]]));
+        let (transport, flags) = match head[23] {
+            ip_protocol::UDP => (0, 0),
+            // A header that is too short has no flags.
+            ip_protocol::TCP if head[46] >> 4 >= 5 => {
+                (u32::from(head[46] >> 4) * 4, half(46) as u16 & 0xfff)
+            }
             _ => return None,
         };
-        let is_whole =
-            length >= 20 + usize::from(head[46] >> 4) * 4 || head[23] != ip_protocol::TCP;
+        let length = half(16);
+        let mut unusual = half(12) ^ u32::from(ether_type::IPV4);
+        unusual |= u32::from(head[14]) ^ 0x45;
+        unusual |= half(20) & 0x3fff;
+        unusual |=
+            u32::from(length < 20 + transport) | u32::from(length as usize > bytes.len() - 14);
+        unusual |= u32::from(descriptor.l3_type) | descriptor.recirc_id;
+        unusual |= u32::from(descriptor.vlan().is_some());
         let key = Self { eth_type: ether_type::IPV4, tci: 0, ip_frag: 0 };
-        (is_ordinary && is_whole).then_some((key, flags))
+        (unusual == 0).then_some((key, flags))
     }
 
     /// That part of the key of a flow, if the flow looks at it alone and at all of it.

@@ -147,6 +147,23 @@ impl Index {
         }
     }
 
+    /// A guess from the bucket that `hash` names alone: the flow with this hash, or [`NO_FLOW`], and
+    /// in that case whether another bucket may have one. When several have the hash, the guess may
+    /// be no flow of theirs.
+    #[inline]
+    pub(crate) fn candidate(&self, hash: u32) -> (u32, bool) {
+        let Some(bucket) = self.table.0.get(hash as usize & self.table.mask()) else {
+            return (NO_FLOW, false);
+        };
+        let flow = bucket.guess(hash);
+        (flow, flow == NO_FLOW && (bucket.is_full() || self.is_moving()))
+    }
+
+    #[inline]
+    fn is_moving(&self) -> bool {
+        matches!(self.growth, Growth::Moving(..))
+    }
+
     /// The first flow with this hash that `verify` accepts. `verify` also gets numbers of flows
     /// that are not, or no longer, in the table.
     #[inline]
@@ -246,6 +263,14 @@ mod tests {
                     prop_assert_eq!(index.remove(hash, flow), model.remove(&flow));
                 }
                 prop_assert_eq!(index.len(), model.len());
+            }
+            for flow in (1..600).filter(|flow| model.contains(flow)) {
+                let (candidate, is_elsewhere) = index.candidate(hash(flow, spread));
+                prop_assert!(candidate != NO_FLOW || is_elsewhere, "{} is passed over", flow);
+                let namesakes = model.iter().filter(|other| hash(**other, spread) == hash(flow, spread));
+                if candidate != NO_FLOW && namesakes.count() == 1 {
+                    prop_assert_eq!(candidate, flow);
+                }
             }
             for flow in 1..600 {
                 let found = index.find(hash(flow, spread), |other| other == flow).is_some();

@@ -79,7 +79,7 @@ impl Classifier {
         wanted: u32,
         found: &mut [u32; BATCH_SIZE],
     ) -> (u32, u64) {
-        let (mut left, mut visited) = (wanted, 0);
+        let (mut left, mut visited, mut unverified) = (wanted, 0, 0);
         let mut hashes = [0; BATCH_SIZE];
         for (rank, subtable) in (1..).zip(&mut self.subtables) {
             let Some(mask) = flows.mask(subtable.mask) else { continue };
@@ -88,12 +88,20 @@ impl Classifier {
                 hashes[packet] = hash;
                 subtable.index.prefetch(hash);
             }
-            let mut hits = 0;
+            // Without branches on what is found: whole hashes are equal by accident once in 2^32
+            // comparisons, so that verifying can wait.
+            let (mut hits, mut elsewhere) = (0, 0);
             for packet in bits(left) {
+                let (flow, is_elsewhere) = subtable.index.candidate(hashes[packet]);
+                found[packet] = flow;
+                hits |= u32::from(flow != NO_FLOW) << packet;
+                elsewhere |= u32::from(is_elsewhere) << packet;
+            }
+            unverified |= hits;
+            for packet in bits(elsewhere) {
                 let key = keys[packet].key();
                 let verify = |flow| flows.matches_with(flow, subtable.mask, key);
                 if let Some(flow) = subtable.index.find(hashes[packet], verify) {
-                    flows.prefetch_counters(flow);
                     found[packet] = flow;
                     hits |= 1 << packet;
                 }
@@ -103,6 +111,18 @@ impl Classifier {
             visited += rank * u64::from(hits.count_ones());
             if left == 0 {
                 break;
+            }
+        }
+        let mut wrong = 0;
+        bits(unverified).for_each(|packet| flows.prefetch(found[packet]));
+        for packet in bits(unverified) {
+            let is_right = flows.matches(found[packet], keys[packet].key());
+            wrong |= u32::from(!is_right) << packet;
+        }
+        for packet in bits(wrong) {
+            match self.find_one(flows, seed, &keys[packet]) {
+                Some(flow) => found[packet] = flow,
+                None => left |= 1 << packet,
             }
         }
         (wanted & !left, visited)

@@ -10,7 +10,7 @@ use super::{Datapath, DatapathType};
 use crate::action::{Action, ActionsText};
 use crate::flow::{FlowKey, FlowMask, FlowText, MAX_VLANS, Ufid};
 use crate::flow_table::{FlowRecord, WorkerId};
-use crate::pmd::pipeline::{Pipeline, flow_id, with_required};
+use crate::pmd::pipeline::{FlowIndex, Pipeline, flow_id, with_required};
 
 /// Whether a flow is to be new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,18 @@ pub enum FlowError {
     /// There is no such thread.
     #[error("there is no such poll thread")]
     NoThread,
+}
+
+/// All flows of a datapath, to be looked at from any thread.
+#[derive(Clone, Debug)]
+pub struct FlowView(Arc<FlowIndex>);
+
+impl FlowView {
+    /// The flows whose names `wanted` says yes to.
+    pub fn select(&self, wanted: impl Fn(Ufid) -> bool) -> Vec<Arc<FlowRecord>> {
+        let wanted = self.0.iter().filter(|entry| wanted(entry.key().1));
+        wanted.map(|entry| Arc::clone(entry.value())).collect()
+    }
 }
 
 impl Datapath {
@@ -145,6 +157,11 @@ impl Datapath {
                 }
             });
         }
+    }
+
+    /// All flows, for other threads.
+    pub fn flow_view(&self) -> FlowView {
+        FlowView(Arc::clone(&self.shared.index))
     }
 
     /// Number of flows on all threads.

@@ -13,6 +13,7 @@ mod offload;
 mod reconfigure;
 mod senders;
 mod threads;
+mod tunnels;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,10 +34,11 @@ use crate::pmd::metrics::IterationLog;
 use crate::pmd::pipeline::{FlowIndex, Shared};
 use crate::pmd::worker::Worker;
 use crate::pmd::{Ended, Knobs};
+use crate::tunnel::Tunnel;
 use crate::upcall::UpcallHandler;
 use balance::Balance;
 pub use balance::BalanceSettings;
-pub use flows::{FlowChange, FlowError, FlowPut, PutMode, key_ufid};
+pub use flows::{FlowChange, FlowError, FlowPut, FlowView, PutMode, key_ufid};
 use numbers::PortNumbers;
 pub use numbers::{DatapathError, DatapathType, PortNumber};
 pub use reconfigure::ReconfigureError;
@@ -119,11 +121,19 @@ pub struct PortSettings {
     pub exact_cache: bool,
     /// How packets are spread over its transmit queues (`tx-steering`).
     pub tx_steering: TxSteering,
+    /// Kinds of hardware in the order in which they are asked to take its flows, if not in that
+    /// of the datapath (`hw-offload-priority`).
+    pub offload_priority: Option<Vec<String>>,
 }
 
 impl Default for PortSettings {
     fn default() -> Self {
-        Self { affinity: BTreeMap::new(), exact_cache: true, tx_steering: TxSteering::default() }
+        Self {
+            affinity: BTreeMap::new(),
+            exact_cache: true,
+            tx_steering: TxSteering::default(),
+            offload_priority: None,
+        }
     }
 }
 
@@ -158,6 +168,7 @@ pub struct Datapath {
     numbers: PortNumbers,
     ports: BTreeMap<PortNumber, PortState>,
     port_settings: BTreeMap<PortNumber, PortSettings>,
+    tunnels: BTreeMap<PortNumber, Arc<Tunnel>>,
     pools: BTreeMap<u32, Arc<FramePool>>,
     main: MainThread,
     threads: BTreeMap<Core, PollThread>,
@@ -190,6 +201,7 @@ impl Datapath {
             numbers: PortNumbers::new(kind),
             ports: BTreeMap::new(),
             port_settings: BTreeMap::new(),
+            tunnels: BTreeMap::new(),
             pools: BTreeMap::new(),
             threads: BTreeMap::new(),
             settings: PmdSettings::default(),

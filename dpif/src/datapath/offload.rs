@@ -10,6 +10,7 @@ use super::{Datapath, PortNumber};
 use crate::flow_table::WorkerId;
 use crate::offload::{OffloadSettings, ProviderStatus, Reason};
 use crate::pmd::pipeline::Pipeline;
+use crate::tunnel::TunnelPort;
 
 impl Datapath {
     /// Switches offload on or off. Ports take rules from the next reconfiguration on; when this
@@ -17,7 +18,7 @@ impl Datapath {
     pub fn set_offload(&mut self, settings: OffloadSettings) {
         let is_enabled = settings.is_enabled;
         if self.offload.is_enabled() && !is_enabled {
-            for port in self.offload.ports() {
+            for port in self.offload.open_ports() {
                 self.close_offload(port, Reason::Off);
             }
         }
@@ -28,9 +29,30 @@ impl Datapath {
         self.run_everywhere(move |worker| {
             worker.pipeline.offload.set_workers(handles.clone());
         });
+        let tunnels: Vec<PortNumber> = self.tunnels.keys().copied().collect();
+        let taken: Vec<PortNumber> = self.offload.tunnels().collect();
+        for number in tunnels {
+            let ability =
+                if taken.contains(&number) { Capabilities::MARK } else { Capabilities::empty() };
+            self.set_capabilities(number, ability);
+        }
         if !is_enabled {
             self.offload.stop();
         }
+    }
+
+    /// Lets flows of a tunnel port become rules.
+    pub(super) fn open_offload_tunnel(&mut self, number: PortNumber, port: TunnelPort) {
+        self.offload.open_tunnel(number, port);
+        if self.offload.tunnels().any(|taken| taken == number) {
+            self.set_capabilities(number, Capabilities::MARK);
+        }
+    }
+
+    /// Takes the rules of a tunnel port's flows off all ports.
+    pub(super) fn close_offload_tunnel(&mut self, number: PortNumber) {
+        self.set_capabilities(number, Capabilities::empty());
+        self.offload.close_tunnel(number);
     }
 
     /// Whether flows are put into hardware.
@@ -58,6 +80,9 @@ impl Datapath {
     pub(super) fn open_offload(&mut self, ports: &[(PortNumber, &mut (dyn Port + 'static))]) {
         let mut opened = BTreeSet::new();
         for (number, port) in ports {
+            let settings = self.port_settings.get(number);
+            let priority = settings.and_then(|settings| settings.offload_priority.as_deref());
+            self.offload.take(*number, &**port, priority);
             let Some(state) = self.ports.get(number) else { continue };
             let drains: Vec<_> = state.queues.iter().map(|q| Arc::clone(&q.drain)).collect();
             let Some(capabilities) = self.offload.open(*number, &**port, &drains) else { continue };
@@ -69,7 +94,8 @@ impl Datapath {
         }
         // Those that are installed from here on come by themselves.
         for flow in self.dump_flows(None) {
-            if !opened.contains(&PortNumber(flow.key().in_port.get())) {
+            let number = PortNumber(flow.key().in_port.get());
+            if !opened.contains(&number) && !self.tunnels.contains_key(&number) {
                 continue;
             }
             let inbox = match flow.worker() {
@@ -88,7 +114,7 @@ impl Datapath {
 
     /// Takes all rules off a port.
     pub(super) fn close_offload(&mut self, port: PortNumber, reason: Reason) {
-        if self.offload.ports().contains(&port) {
+        if self.offload.provider(port).is_some() {
             self.set_capabilities(port, Capabilities::empty());
             self.offload.close(port, reason);
         }

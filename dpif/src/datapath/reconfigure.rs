@@ -29,6 +29,7 @@ pub(super) struct PortState {
     pub(super) name: String,
     numa: u32,
     needs_pmd: bool,
+    queue_generation: u64,
     exact_cache: bool,
     pub(super) queues: Vec<QueueState>,
     pub(super) senders: Senders,
@@ -123,6 +124,7 @@ impl Datapath {
     pub fn remove_port(&mut self, name: &str) -> bool {
         let Some(number) = self.numbers.port_number(name) else { return false };
         self.close_port(number);
+        self.remove_tunnel(number);
         self.port_settings.remove(&number);
         self.numbers.remove_port(name)
     }
@@ -169,6 +171,7 @@ impl Datapath {
             state.name == port.name()
                 && state.queues.len() == port.rx_queues()
                 && state.needs_pmd == port.needs_pmd()
+                && state.queue_generation == port.queue_generation()
                 && state.numa == port.numa_node().unwrap_or(0)
         });
         if is_same {
@@ -191,6 +194,7 @@ impl Datapath {
             name: port.name().to_owned(),
             numa,
             needs_pmd: port.needs_pmd(),
+            queue_generation: port.queue_generation(),
             exact_cache: settings.exact_cache,
             queues,
             senders: Senders::default(),
@@ -223,6 +227,7 @@ impl Datapath {
     /// Closes all queues of a port.
     fn close_port(&mut self, number: PortNumber) {
         self.close_offload(number, Reason::NoHardware);
+        self.offload.release(number);
         let Some(state) = self.ports.remove(&number) else { return };
         for (queue, state) in state.queues.iter().enumerate() {
             if let Some(owner) = state.owner {
@@ -310,6 +315,9 @@ impl Datapath {
         let mut pipeline = Pipeline::new(id, self.shared.clone(), Arc::clone(&statistics));
         let meters = self.meters.iter().map(|(&number, meter)| (number, Arc::clone(meter)));
         pipeline.meters.extend(meters);
+        for (&number, tunnel) in &self.tunnels {
+            pipeline.tunnels.insert(number, Arc::clone(tunnel));
+        }
         self.prepare_offload(&mut pipeline);
         let inbox = Arc::clone(pipeline.offload.inbox());
         let mut worker = Worker::new(pipeline, Arc::clone(&statistics), Arc::clone(&load));

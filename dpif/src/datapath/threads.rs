@@ -67,6 +67,7 @@ impl MainThread {
         worker.pipeline.execute(packet, actions, policy);
         worker.pipeline.flush(true);
         worker.pipeline.drops.publish();
+        worker.pipeline.tunnels.events.publish();
     }
 }
 

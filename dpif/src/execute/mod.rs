@@ -5,6 +5,7 @@ mod header;
 pub mod meter;
 mod push;
 mod set;
+mod tunnel;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,9 +18,10 @@ use crate::action::{Action, HashAlgorithm, Userspace};
 use crate::datapath::PortNumber;
 use crate::drop::{DropReason, Drops};
 use crate::flow::path_hash::symmetric_l3l4;
-use crate::flow::{PacketKey, extract, five_tuple_hash};
+use crate::flow::{MetadataTable, PacketKey, extract, five_tuple_hash};
 use crate::pmd::statistics::Counters;
 use crate::pmd::transmit::Transmit;
+use crate::tunnel::Tunnels;
 use crate::upcall::UpcallHandler;
 use meter::Meter;
 
@@ -34,6 +36,8 @@ pub(crate) struct Executor<'a> {
     pub(crate) counters: &'a Counters,
     pub(crate) drops: &'a mut Drops,
     pub(crate) meters: &'a HashMap<u32, Arc<Meter>>,
+    pub(crate) tunnels: &'a mut Tunnels,
+    pub(crate) metadata: &'a mut MetadataTable,
     pub(crate) handler: &'a dyn UpcallHandler,
     /// Packets that go through the datapath again.
     pub(crate) recirculated: &'a mut Vec<Batch>,
@@ -95,7 +99,12 @@ impl Executor<'_> {
             self.drops.add(DropReason::Pipeline, 1);
             return;
         };
-        for action in before {
+        for (place, action) in before.iter().enumerate() {
+            if let Action::TunnelPush(push) = action
+                && tunnel::must_cut(&current.packet, push)
+            {
+                return self.cut_and_run(current, actions.get(place..).unwrap_or(&[]));
+            }
             if consumes(action) {
                 let limit = current.limit;
                 match current.packet.copy() {
@@ -138,7 +147,8 @@ impl Executor<'_> {
                 let is_greater = frame.min(limit) > usize::from(*length);
                 self.run_list(current, if is_greater { greater } else { less_equal });
             }
-            Action::LoadBalancedOutput(_) | Action::TunnelPush(_) | Action::TunnelPop(_) => {
+            Action::TunnelPop(port) => self.tunnel_pop(current.packet, PortNumber(*port)),
+            Action::LoadBalancedOutput(_) => {
                 self.drops.add(DropReason::UnsupportedAction, 1);
             }
             _ => {}
@@ -147,6 +157,14 @@ impl Executor<'_> {
 
     /// Does an action that leaves the packet where it is.
     fn change(&mut self, current: &mut Current, action: &Action) -> Result<(), DropReason> {
+        match action {
+            Action::TunnelPush(push) => return self.tunnel_push(current, push),
+            Action::SetTunnel(tunnel) => {
+                self.set_tunnel(&mut current.packet, tunnel);
+                return Ok(());
+            }
+            _ => {}
+        }
         let mut packet = current.packet.view_mut();
         let done = match action {
             Action::Set(fields) => {
@@ -154,9 +172,7 @@ impl Executor<'_> {
                 let label = push::label_offset(&packet);
                 set::set(&mut packet, self.scratch.key(), fields, label)
             }
-            Action::SetTunnel(_) | Action::Conntrack(_) => {
-                return Err(DropReason::UnsupportedAction);
-            }
+            Action::Conntrack(_) => return Err(DropReason::UnsupportedAction),
             Action::PushVlan { tpid, tci } => push::push_vlan(&mut packet, *tpid, *tci),
             Action::PopVlan => push::pop_vlan(&mut packet),
             Action::PushMpls { entry, eth_type } => push::push_mpls(&mut packet, *entry, *eth_type),
@@ -200,7 +216,8 @@ impl Executor<'_> {
     }
 
     fn userspace(&mut self, mut packet: Packet, userspace: &Userspace) {
-        extract(&mut packet.view_mut(), None, self.vlan_limit, self.scratch);
+        let metadata = self.metadata.get(packet.view().descriptor().metadata);
+        extract(&mut packet.view_mut(), metadata, self.vlan_limit, self.scratch);
         match self.handler.userspace(packet.view(), self.scratch.key(), userspace) {
             Ok(actions) if actions.is_empty() => {}
             Ok(actions) => self.run(packet, &actions),
@@ -209,12 +226,17 @@ impl Executor<'_> {
     }
 
     fn recirculate(&mut self, mut packet: Packet, id: u32) {
+        packet.view_mut().descriptor_mut().recirc_id = id;
+        self.pass_again(packet);
+    }
+
+    /// Lets a packet go through the datapath again.
+    fn pass_again(&mut self, packet: Packet) {
         if self.depth >= MAX_RECIRCULATIONS {
             warn!(target: "dpif_netdev", limited = true, "Packet dropped. Max recirculation depth exceeded.");
             self.drops.add(DropReason::RecirculationError, 1);
             return;
         }
-        packet.view_mut().descriptor_mut().recirc_id = id;
         let packet = match self.recirculated.last_mut() {
             Some(batch) => match batch.push(packet) {
                 Ok(()) => return,
@@ -257,14 +279,13 @@ fn consumes(action: &Action) -> bool {
             | Action::Clone(_)
             | Action::CheckPacketLength { .. }
             | Action::LoadBalancedOutput(_)
-            | Action::TunnelPush(_)
             | Action::TunnelPop(_)
     )
 }
 
 /// Whether `trunc` cuts what the action gets.
 fn is_limited(action: &Action) -> bool {
-    matches!(action, Action::Output(_) | Action::Userspace(_))
+    matches!(action, Action::Output(_) | Action::Userspace(_) | Action::TunnelPop(_))
 }
 
 /// Mixes two numbers (the finaliser of MurmurHash3).

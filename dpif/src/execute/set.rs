@@ -16,7 +16,7 @@ use netdev::wire::nsh::{MD_TYPE1, NshHeader};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
 
-use super::checksum::{Change, Place, around_sctp, update};
+use super::checksum::{Change, Place, around_sctp, defer, update};
 use super::header::{edit, read};
 use crate::action::{MaskedField, SetFields};
 use crate::flow::{FRAG_LATER, Field, FlowKey};
@@ -120,7 +120,11 @@ fn ipv4(packet: &mut PacketMut<'_>, key: &FlowKey, wanted: Wanted<'_>) -> Option
     header.destination = wanted.u32(Field::Ipv4Dst, old.destination);
     header.tos = wanted.u8(Field::IpTos, old.tos);
     header.ttl = wanted.u8(Field::IpTtl, old.ttl);
-    if packet.view().descriptor().checksum(Layer::Ip) != Checksum::Partial {
+    let state = packet.view().descriptor().checksum(Layer::Ip);
+    if state == Checksum::Good {
+        // Devices that check it also fill it in.
+        packet.descriptor_mut().set_checksum(Layer::Ip, Checksum::Partial);
+    } else if state != Checksum::Partial {
         let words = |header: &Ipv4Header| {
             let mut words = [U16::default(); 10];
             words.as_mut_bytes().copy_from_slice(header.as_bytes());
@@ -134,7 +138,7 @@ fn ipv4(packet: &mut PacketMut<'_>, key: &FlowKey, wanted: Wanted<'_>) -> Option
     if packet.view().descriptor().l4 != NO_LAYER && key.ip_frag & FRAG_LATER == 0 {
         let (before, after) = (addresses(&old), addresses(&header));
         let change = Change { old: before.as_bytes(), new: after.as_bytes() };
-        if key.ip_proto != ICMPV6 {
+        if key.ip_proto != ICMPV6 && (before == after || !defer(packet, key)?) {
             update(packet, key.ip_proto, Place::PseudoHeader, &change)?;
         }
     }
@@ -160,7 +164,9 @@ fn ipv6(packet: &mut PacketMut<'_>, key: &FlowKey, wanted: Wanted<'_>) -> Option
     if packet.view().descriptor().l4 != NO_LAYER && key.ip_frag & FRAG_LATER == 0 {
         let (before, after) = (addresses(&old), addresses(&header));
         let change = Change { old: before.as_bytes(), new: after.as_bytes() };
-        update(packet, key.ip_proto, Place::PseudoHeader, &change)?;
+        if before == after || !defer(packet, key)? {
+            update(packet, key.ip_proto, Place::PseudoHeader, &change)?;
+        }
     }
     packet.write(l3, header.as_bytes()).then_some(())
 }
@@ -205,7 +211,9 @@ fn transport(packet: &mut PacketMut<'_>, key: &FlowKey, wanted: Wanted<'_>) -> O
             let [source, destination] = old;
             let ports = [wanted.u16(Field::TpSrc, source), wanted.u16(Field::TpDst, destination)];
             let change = Change { old: old.as_bytes(), new: ports.as_bytes() };
-            update(packet, key.ip_proto, Place::Packet, &change)?;
+            if old == ports || !defer(packet, key)? {
+                update(packet, key.ip_proto, Place::Packet, &change)?;
+            }
             around_sctp(packet, key.ip_proto, |packet| {
                 packet.write(l4, ports.as_bytes()).then_some(())
             })?;

@@ -270,6 +270,10 @@ fn sctp_checksums_follow_and_wrong_ones_stay_wrong() {
     for (frame, expected) in [(&right, 0), (&frame, distance(&frame))] {
         let changed = setup.change(frame, &[set(Field::TpSrc, 0x1234)]);
         assert_eq!((&changed[34..36], distance(&changed)), (&[0x12, 0x34][..], expected));
+        // Padding of the frame is not of the packet.
+        let padded = [&frame[..], &[7; 9]].concat();
+        let changed_padded = setup.change(&padded, &[set(Field::TpSrc, 0x1234)]);
+        assert_eq!(changed_padded, [&changed[..], &[7; 9]].concat());
     }
 }
 
@@ -467,5 +471,31 @@ fn packets_to_be_cut_up_count_by_their_segments() {
         }
         let sent = setup.run(packet, &check(length));
         assert_eq!((sent[port].len(), sent[1 - port].len()), (1, 0), "{segment_size} {length}");
+    }
+}
+
+#[test]
+fn checksums_that_a_device_checked_are_left_to_a_device() {
+    let mut setup = Setup::new(nothing);
+    let mut frame = udp(0x0a00_0001, 0x0a00_0002, [5, 6], &[1, 2, 3]);
+    // Wrong, which goes to show that nobody touches them.
+    frame[24..26].copy_from_slice(&[0xde, 0xad]);
+    frame[40..42].copy_from_slice(&[0xbe, 0xef]);
+    for state in [Checksum::Good, Checksum::Unknown] {
+        let mut packet = setup.pool.packet_with(&frame).unwrap();
+        let mut view = packet.view_mut();
+        view.descriptor_mut().set_checksum(Layer::Ip, state);
+        view.descriptor_mut().set_checksum(Layer::Transport, state);
+        let actions = [set(Field::IpTtl, 9), set(Field::TpDst, 77), out(1)];
+        let [sent, _] = setup.run(packet, &actions);
+        let mut expected = frame.clone();
+        expected[22] = 9;
+        expected[37] = 77;
+        if state == Checksum::Unknown {
+            // As far from right as before.
+            expected[24..26].copy_from_slice(&[0x15, 0xae]);
+            expected[40..42].copy_from_slice(&[0xbe, 0xa8]);
+        }
+        assert_eq!(sent, [expected]);
     }
 }

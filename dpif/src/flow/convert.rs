@@ -269,6 +269,8 @@ fn eth_type(
         return Ok(());
     }
     match of {
+        // It is the packet type, whatever other attributes there are.
+        None if to.packet_namespace.get() == 1 => {}
         None => {
             let network = [
                 (Attribute::Ipv4, ether_type::IPV4),

@@ -62,7 +62,10 @@ fn fold(a: u64, b: u64) -> u64 {
 #[inline]
 pub fn five_tuple_hash(key: &FlowKey, seed: u64) -> u32 {
     let addresses = match key.eth_type.get() {
-        ether_type::IPV4 => u64::from(key.ipv4_src.get()) << 32 | u64::from(key.ipv4_dst.get()),
+        ether_type::IPV4 => {
+            let ([a, b, c, d], [e, f, g, h]) = (key.ipv4_src.to_bytes(), key.ipv4_dst.to_bytes());
+            u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+        }
         ether_type::IPV6 => {
             let half = |address: &[u8; 16], secret: usize| {
                 let [high, low] = [0, 8].map(|at| {
@@ -77,7 +80,8 @@ pub fn five_tuple_hash(key: &FlowKey, seed: u64) -> u32 {
     };
     let mut rest = u64::from(key.ip_proto);
     if matches!(key.ip_proto, TCP | UDP | SCTP) && key.ip_frag & FRAG_ANY == 0 {
-        rest |= u64::from(key.tp_src.get()) << 32 | u64::from(key.tp_dst.get()) << 16;
+        let ([a, b], [c, d]) = (key.tp_src.to_bytes(), key.tp_dst.to_bytes());
+        rest |= u64::from(u32::from_ne_bytes([a, b, c, d])) << 8;
     }
     let mixed = fold(addresses ^ SECRET[0] ^ seed, rest ^ SECRET[1]);
     let mixed = fold(mixed ^ SECRET[6], seed ^ SECRET[7]);

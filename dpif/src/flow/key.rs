@@ -406,6 +406,11 @@ impl LineSet {
         other.0 & !self.0 == 0
     }
 
+    /// Whether a line is in both sets.
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether there is no line.
     pub const fn is_empty(self) -> bool {
         self.0 == 0

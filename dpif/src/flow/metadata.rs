@@ -59,3 +59,34 @@ pub struct Metadata {
     /// Connection to which it belongs.
     pub conntrack: Conntrack,
 }
+
+/// The records of the packets that a thread has in hand. They last until the thread is done with
+/// what it received together; a packet's copies share one, so none is ever changed.
+#[derive(Debug, Default)]
+pub(crate) struct MetadataTable(Vec<Metadata>);
+
+impl MetadataTable {
+    /// Records that are kept room for.
+    const ROOM: usize = 256;
+
+    /// The record with this number, which a descriptor holds.
+    #[inline]
+    pub(crate) fn get(&self, number: u32) -> Option<&Metadata> {
+        self.0.get((number as usize).checked_sub(1)?)
+    }
+
+    /// Adds a record and returns its number; never 0.
+    pub(crate) fn add(&mut self, record: Metadata) -> u32 {
+        self.0.push(record);
+        self.0.len() as u32
+    }
+
+    /// Forgets all records.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        if !self.0.is_empty() {
+            self.0.clear();
+            self.0.shrink_to(Self::ROOM);
+        }
+    }
+}

@@ -35,6 +35,7 @@ pub use key::{
     MAX_VLANS, NO_PORT, NshKey, TunnelKey, VlanKey, tunnel_flag,
 };
 pub use mask::FlowMask;
+pub(crate) use metadata::MetadataTable;
 pub use metadata::{Conntrack, Metadata, OriginalTuple};
 pub use parse::{FlowParseError, ParsedFlow, parse_flow, parse_key};
 pub use ports::PortNames;

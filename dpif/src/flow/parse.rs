@@ -11,6 +11,8 @@ use super::scan::{Scanner, SyntaxError};
 use super::tunnel_text::read_tunnel_option;
 use super::ufid::Ufid;
 
+/// Most things that a tunnel may say: netlink attributes of at least 8 bytes in one of 65,531.
+const MAX_TUNNEL_ITEMS: usize = 8191;
 /// Attributes nest less deep than this.
 pub(crate) const MAX_DEPTH: usize = 32;
 
@@ -86,6 +88,8 @@ pub(crate) struct AttributeValue {
     pub(crate) labels: usize,
     /// Whether a tunnel has a time to live.
     pub(crate) has_ttl: bool,
+    /// Whether it says more than a message to a datapath of the kernel could carry.
+    pub(crate) is_too_long: bool,
     /// What `encap` holds.
     pub(crate) nested: Vec<AttributeValue>,
 }
@@ -107,7 +111,13 @@ fn parse_attributes(text: &str, context: Context<'_>) -> Result<Attributes, Synt
             scanner.eat(" ");
         }
         let error = scanner.error();
-        attributes.push(parse_attribute(&mut scanner, context, MAX_DEPTH - 1).ok_or(error)?);
+        match parse_attribute(&mut scanner, context, MAX_DEPTH - 1) {
+            Some(AttributeValue { is_too_long: true, .. }) => {
+                return Err(SyntaxError { is_too_long: true, ..error });
+            }
+            Some(attribute) => attributes.push(attribute),
+            None => return Err(error),
+        }
     }
 }
 
@@ -129,6 +139,7 @@ pub(crate) fn parse_attribute(
         mask: FlowKey::default(),
         labels: 0,
         has_ttl: false,
+        is_too_long: false,
         nested: vec![],
     };
     if let Some((field, bits)) = attribute.single() {
@@ -367,8 +378,9 @@ impl AttributeValue {
     }
 
     fn tunnel(&mut self, scanner: &mut Scanner<'_>) -> Option<()> {
-        let mut has_id = false;
+        let (mut has_id, mut items) = (false, 0);
         fields(scanner, |scanner| {
+            items += 1;
             if scanner.eat("flags(") {
                 let (flags, mask) = read_flags(scanner, TUNNEL_FLAGS)?;
                 self.key.tunnel.flags.set(flags as u16);
@@ -382,6 +394,7 @@ impl AttributeValue {
             }
             self.entry(scanner, Attribute::Tunnel.entries(), true)
         })?;
+        self.is_too_long = items > MAX_TUNNEL_ITEMS;
         // The flag follows from the identifier, whatever the text says.
         for tunnel in [&mut self.key.tunnel, &mut self.mask.tunnel] {
             let flags = tunnel.flags.get() & !tunnel_flag::KEY;

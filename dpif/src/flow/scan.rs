@@ -13,6 +13,8 @@ pub struct SyntaxError {
     pub position: usize,
     /// The text from there on.
     pub rest: String,
+    /// Whether all that is wrong is that the attribute says too much.
+    pub is_too_long: bool,
 }
 
 /// A place in a text.
@@ -38,7 +40,7 @@ impl<'a> Scanner<'a> {
 
     /// An error that names this place.
     pub(crate) fn error(&self) -> SyntaxError {
-        SyntaxError { position: self.position, rest: self.rest().to_owned() }
+        SyntaxError { position: self.position, rest: self.rest().to_owned(), is_too_long: false }
     }
 
     pub(crate) fn skip(&mut self, bytes: usize) {

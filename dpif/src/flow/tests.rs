@@ -154,7 +154,8 @@ fn errors_name_the_position() {
         (&deep, 0),
     ] {
         let error = parse_flow(flow, None, MAX_VLANS).unwrap_err();
-        let wanted = SyntaxError { position, rest: flow[position..].to_owned() };
+        let wanted =
+            SyntaxError { position, rest: flow[position..].to_owned(), is_too_long: false };
         assert_eq!(error, FlowParseError::Syntax(wanted), "{flow}");
         assert_eq!(error.to_string(), format!("syntax error at {}", &flow[position..]));
     }

@@ -15,6 +15,7 @@ use netdev::cpu;
 use crate::action::Action;
 use crate::bucket::NO_FLOW;
 use crate::datapath::PortNumber;
+use crate::drop::DropReason;
 use crate::flow::{FlowKey, FlowMask, LINE_WORDS, Line};
 use masks::{Masks, NO_MASK};
 pub use record::{FlowRecord, FlowStatistics, WorkerId};
@@ -25,16 +26,27 @@ const CHUNK: usize = 512;
 /// What becomes of the packets of a flow.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
-    /// They leave by one port, unchanged.
-    Output(PortNumber),
+    /// They come to one end, unchanged.
+    End(End),
     /// Anything else.
     Actions(Arc<[Action]>),
+}
+
+/// Where packets go that nothing is done to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// They leave by a port.
+    Output(PortNumber),
+    /// They are dropped.
+    Drop(DropReason),
 }
 
 impl Plan {
     pub(crate) fn new(actions: &Arc<[Action]>) -> Self {
         match actions.as_ref() {
-            [Action::Output(port)] => Self::Output(PortNumber(*port)),
+            [] => Self::End(End::Drop(DropReason::Pipeline)),
+            [Action::Output(port)] => Self::End(End::Output(PortNumber(*port))),
+            [Action::Drop { reason }] => Self::End(End::Drop(DropReason::of_action(*reason))),
             _ => Self::Actions(Arc::clone(actions)),
         }
     }
@@ -64,7 +76,7 @@ impl Entry {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct FlowTable {
-    chunks: Vec<Box<[Entry]>>,
+    chunks: Vec<Box<[Entry; CHUNK]>>,
     masks: Masks,
     free: Vec<u32>,
 }
@@ -80,7 +92,7 @@ impl FlowTable {
 
     fn add_chunk(&mut self) {
         let first = (self.chunks.len() * CHUNK) as u32;
-        self.chunks.push((0..CHUNK).map(|_| Entry::free()).collect());
+        self.chunks.push(Box::new(std::array::from_fn(|_| Entry::free())));
         // The lowest number comes off first.
         self.free.extend((first..first + CHUNK as u32).rev());
     }
@@ -88,12 +100,12 @@ impl FlowTable {
     #[inline]
     fn entry(&self, number: u32) -> Option<&Entry> {
         let number = number as usize;
-        self.chunks.get(number / CHUNK)?.get(number % CHUNK)
+        Some(&self.chunks.get(number / CHUNK)?[number % CHUNK])
     }
 
     fn entry_mut(&mut self, number: u32) -> Option<&mut Entry> {
         let number = number as usize;
-        self.chunks.get_mut(number / CHUNK)?.get_mut(number % CHUNK)
+        Some(&mut self.chunks.get_mut(number / CHUNK)?[number % CHUNK])
     }
 
     /// Asks for the lines of a flow ahead of their use.
@@ -105,10 +117,19 @@ impl FlowTable {
         }
     }
 
-    /// Whether the flow is there and takes packets with this key.
+    /// Whether the flow is there and takes packets with this key. Asks for its counters ahead of
+    /// their use.
     #[inline]
     pub(crate) fn matches(&self, number: u32, key: &FlowKey) -> bool {
         let Some(entry) = self.entry(number) else { return false };
+        if let Some(record) = &entry.record {
+            cpu::prefetch(&**record);
+        }
+        self.takes(entry, key)
+    }
+
+    #[inline]
+    fn takes(&self, entry: &Entry, key: &FlowKey) -> bool {
         let Some(mask) = self.masks.get(entry.mask) else { return false };
         let (first, bits) = (&key.lines()[0], &mask.mask.bits().lines()[0]);
         let mut differences = 0;
@@ -126,7 +147,7 @@ impl FlowTable {
     /// Whether the flow is there, has mask number `mask` and takes packets with this key.
     #[inline]
     pub(crate) fn matches_with(&self, number: u32, mask: u32, key: &FlowKey) -> bool {
-        self.entry(number).is_some_and(|entry| entry.mask == mask) && self.matches(number, key)
+        self.entry(number).is_some_and(|entry| entry.mask == mask && self.takes(entry, key))
     }
 
     /// What to do with packets of the flow, and the record to count them in.
@@ -150,6 +171,11 @@ impl FlowTable {
         if let Some(record) = self.entry(number).and_then(|entry| entry.record.as_deref()) {
             cpu::prefetch(record);
         }
+    }
+
+    /// The end of the numbers that flows have.
+    pub(crate) fn end(&self) -> u32 {
+        (self.chunks.len() * CHUNK) as u32
     }
 
     /// The record of a flow.
@@ -214,7 +240,7 @@ impl FlowTable {
 
     /// The numbers of all flows.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
-        let entries = self.chunks.iter().flatten();
+        let entries = self.chunks.iter().flat_map(|chunk| chunk.iter());
         (0..).zip(entries).filter(|(_, entry)| entry.record.is_some()).map(|(number, _)| number)
     }
 }
@@ -252,10 +278,10 @@ mod tests {
     fn actions_change_in_place() {
         let mut table = FlowTable::new();
         let number = table.insert(record(1), 0);
-        assert!(matches!(table.hit(number), Some((Plan::Output(PortNumber(2)), _))));
+        assert!(matches!(table.hit(number), Some((Plan::End(End::Output(PortNumber(2))), _))));
         table.set_actions(number, Arc::new([]));
         let (plan, record) = table.hit(number).unwrap();
-        assert!(matches!(plan, Plan::Actions(actions) if actions.is_empty()));
+        assert!(matches!(plan, Plan::End(End::Drop(DropReason::Pipeline))));
         assert_eq!(record.actions(), Arc::from([]));
     }
 

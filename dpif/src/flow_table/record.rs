@@ -48,6 +48,8 @@ struct Hardware {
     state: SharedState,
     /// The mark that leads to the flow on its thread, which alone uses it; 0 is none.
     mark: AtomicU32,
+    /// The number of the flow on its thread.
+    number: AtomicU32,
     // What software did not see. The offload worker of the flow alone adds to these.
     packets: AtomicU64,
     bytes: AtomicU64,
@@ -119,6 +121,15 @@ impl FlowRecord {
         self.hardware.mark.store(mark.get(), Ordering::Relaxed);
     }
 
+    /// The number of the flow on its thread. For that thread alone.
+    pub(crate) fn number_on_thread(&self) -> u32 {
+        self.hardware.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number_on_thread(&self, number: u32) {
+        self.hardware.number.store(number, Ordering::Relaxed);
+    }
+
     /// Counts packets that software did not see. `now` is in milliseconds.
     pub(crate) fn count_hardware(&self, packets: u64, bytes: u64, now: u64) {
         self.hardware.packets.fetch_add(packets, Ordering::Relaxed);
@@ -186,10 +197,8 @@ impl FlowRecord {
         self.packets.add(packets);
         self.bytes.add(bytes);
         self.used.set(now + 1);
-        let flags = self.tcp_flags.get();
-        let seen = flags | u64::from(tcp_flags);
-        if seen != flags {
-            self.tcp_flags.set(seen);
+        if tcp_flags != 0 {
+            self.tcp_flags.set(self.tcp_flags.get() | u64::from(tcp_flags));
         }
     }
 

@@ -11,11 +11,11 @@ use netdev::packet::Descriptor;
 use tracing::debug;
 
 use super::openflow_text::{MatchText, PacketText};
-use super::provider::{Devices, Extent, Offer, ProviderPort};
+use super::provider::{Devices, Extent, Offer, ProviderPort, TunnelEnds};
 use super::reason::Reason;
 use crate::action::Action;
 use crate::datapath::PortNumber;
-use crate::flow::{FlowKey, FlowMask, MAX_VLANS, PacketKey, Ufid, extract_bytes};
+use crate::flow::{FlowKey, FlowMask, MAX_VLANS, PacketKey, Ufid, extract_bytes, five_tuple_hash};
 use crate::flow_table::FlowRecord;
 
 /// The dummy ports of a datapath that rules may send to.
@@ -36,11 +36,24 @@ struct DummyRule {
 
 /// What happened to frames that were put on a port.
 #[derive(Debug, Default)]
-struct Counters {
+pub(super) struct Counters {
     partial: AtomicU64,
     full: AtomicU64,
     miss: AtomicU64,
     abort: AtomicU64,
+}
+
+impl Counters {
+    /// The counters under the names that Open vSwitch has for them.
+    pub(super) fn named(&self) -> Vec<(&'static str, u64)> {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        vec![
+            ("rx_offload_partial", load(&self.partial)),
+            ("rx_offload_full", load(&self.full)),
+            ("rx_offload_miss", load(&self.miss)),
+            ("rx_offload_pipe_abort", load(&self.abort)),
+        ]
+    }
 }
 
 /// The rules of one port.
@@ -84,15 +97,9 @@ impl DummyHardware {
         lock(&self.ports).remove(&number);
     }
 
-    /// What happened to frames, under the names that Open vSwitch has for it.
+    /// What happened to frames.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        vec![
-            ("rx_offload_partial", load(&self.counters.partial)),
-            ("rx_offload_full", load(&self.counters.full)),
-            ("rx_offload_miss", load(&self.counters.miss)),
-            ("rx_offload_pipe_abort", load(&self.counters.abort)),
-        ]
+        self.counters.named()
     }
 
     /// Runs a frame through the rules.
@@ -130,7 +137,8 @@ impl DummyHardware {
         rule.counters.packets += 1;
         rule.counters.bytes += frame.len() as u64;
         drop((ports, rules));
-        targets.iter().for_each(|target| target.transmit(frame));
+        let hash = five_tuple_hash(key.key(), 0);
+        targets.iter().for_each(|target| target.transmit(frame, hash));
         Intercepted { mark, is_taken: true }
     }
 }
@@ -176,11 +184,21 @@ fn outputs(actions: &[Action], in_port: PortNumber) -> Option<Vec<PortNumber>> {
 }
 
 impl ProviderPort for DummyPort {
-    fn extent(&self, flow: &FlowRecord, actions: &[Action], _: &Devices) -> Result<Extent, Reason> {
+    fn extent(
+        &self,
+        flow: &FlowRecord,
+        actions: &[Action],
+        _: &Devices,
+        _: &TunnelEnds,
+    ) -> Result<Extent, Reason> {
         let outputs = outputs(actions, PortNumber(flow.key().in_port.get()));
         let ports = lock(&self.hardware.ports);
         let is_full = outputs.is_some_and(|all| all.iter().all(|port| ports.contains_key(port)));
         Ok(if is_full { Extent::Full } else { Extent::Partial })
+    }
+
+    fn restores(&self) -> bool {
+        false
     }
 
     fn insert(&mut self, offer: Offer<'_>, user: u64) -> Result<RuleId, FlowApiError> {

@@ -5,27 +5,26 @@
 //! to a flow on each of them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashTable;
 use netdev::flow_api::{Completion, DeviceId, FlowApiError, RuleCounters, RuleError, RuleId};
 
 use super::inbox::{Association, Inbox};
 use super::mark::{Mark, MarkPool, QueueDrain};
-use super::provider::{Devices, Extent, Offer, ProviderPort};
+use super::provider::{Devices, Extent, Offer, ProviderPort, TunnelEnd, TunnelEnds};
 use super::reason::{OffloadState, Reason};
 use super::rule::{Answer, Rule, State, Step, Version};
 use super::statistics::WorkerStatistics;
 use super::{DEVICE_ERROR, STRAY_COMPLETION, TIMEOUT};
 use crate::action::Action;
 use crate::datapath::PortNumber;
-use crate::flow::Ufid;
 use crate::flow_table::FlowRecord;
-use crate::pmd::pipeline::flow_id;
 
 /// Completions pulled at a time.
-const PULL: usize = 64;
+const PULL: usize = 256;
 /// Time between two looks at the counters of rules that keep packets from software.
 const COUNTER_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -56,7 +55,10 @@ struct Member {
 
 struct Entry {
     port: PortNumber,
-    ufid: Ufid,
+    /// The flow that brought the rule: it says which packets the rule takes.
+    first: Arc<FlowRecord>,
+    /// Hash of that.
+    hash: u64,
     members: Vec<Member>,
     rule: Rule,
     /// The version that is wanted.
@@ -65,12 +67,21 @@ struct Entry {
     actions: Arc<[Action]>,
     mark: Mark,
     id: Option<RuleId>,
-    /// Tells the request in flight from those before.
-    sequence: u32,
+    /// The extent that the device was asked for last.
+    asked: Extent,
     /// What the device had counted at the last look.
     counted: RuleCounters,
     /// When the flow came, in cycles, until its rule is in.
     offered: Option<u64>,
+}
+
+/// Where an entry is, or was.
+#[derive(Default)]
+struct Slot {
+    /// Tells the request in flight from those before, of earlier entries too: a device may answer
+    /// when nobody expects it any more.
+    sequence: u32,
+    entry: Option<Entry>,
 }
 
 /// See the [module](self).
@@ -78,14 +89,21 @@ pub(crate) struct Engine {
     marks: MarkPool,
     ports: BTreeMap<PortNumber, PortState>,
     devices: BTreeMap<&'static str, Devices>,
-    entries: Vec<Option<Entry>>,
+    tunnels: TunnelEnds,
+    slots: Vec<Slot>,
     free: Vec<u32>,
-    by_flow: HashMap<(PortNumber, Ufid), u32>,
+    /// The slots of megaflows.
+    by_flow: HashTable<(u64, u32)>,
     /// Entries that may have something to ask for.
     ready: VecDeque<u32>,
     /// Entries that wait for room in the queue of their port.
     blocked: Vec<u32>,
-    deadlines: BinaryHeap<Reverse<(Duration, u32)>>,
+    /// When devices must have answered, by slot and sequence; the earliest first.
+    answers: VecDeque<(Duration, u32, u32)>,
+    /// When devices are asked again after a failure.
+    retries: BinaryHeap<Reverse<(Duration, u32)>>,
+    /// What poll threads will hear next.
+    news: Vec<(Arc<Inbox>, Association)>,
     /// Entries whose packets software does not see.
     full: BTreeSet<u32>,
     next_count: Duration,
@@ -98,12 +116,15 @@ impl Engine {
             marks,
             ports: BTreeMap::new(),
             devices: BTreeMap::new(),
-            entries: vec![],
+            tunnels: TunnelEnds::new(),
+            slots: vec![],
             free: vec![],
-            by_flow: HashMap::new(),
+            by_flow: HashTable::new(),
             ready: VecDeque::new(),
             blocked: vec![],
-            deadlines: BinaryHeap::new(),
+            answers: VecDeque::new(),
+            retries: BinaryHeap::new(),
+            news: vec![],
             full: BTreeSet::new(),
             next_count: Duration::ZERO,
             statistics,
@@ -123,12 +144,9 @@ impl Engine {
     /// When there is something to do without a request.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let counters = (!self.full.is_empty()).then_some(self.next_count);
-        self.deadlines
-            .peek()
-            .map(|Reverse((deadline, _))| *deadline)
-            .into_iter()
-            .chain(counters)
-            .min()
+        let answer = self.answers.front().map(|(deadline, ..)| *deadline);
+        let retry = self.retries.peek().map(|Reverse((deadline, _))| *deadline);
+        [counters, answer, retry].into_iter().flatten().min()
     }
 
     /// Takes a port.
@@ -141,8 +159,9 @@ impl Engine {
 
     /// Gives up a port: the device drops its rules when it is told that nobody uses them.
     pub(crate) fn close(&mut self, number: PortNumber, reason: Reason, now: Duration) {
-        let on_port: Vec<u32> =
-            self.by_flow.iter().filter(|((port, _), _)| *port == number).map(|(_, i)| *i).collect();
+        let is_on_port = |slot: &Slot| slot.entry.as_ref().is_some_and(|e| e.port == number);
+        let slots = (0..).zip(&self.slots).filter(|(_, slot)| is_on_port(slot));
+        let on_port: Vec<u32> = slots.map(|(index, _)| index).collect();
         for index in &on_port {
             self.account(*index, now);
         }
@@ -163,7 +182,33 @@ impl Engine {
         if flow.is_dead() {
             return;
         }
+        let ports = self.ports_of(&flow);
+        if ports.is_empty() {
+            flow.offload().set(OffloadState::No(Reason::NoHardware));
+        }
+        for number in ports {
+            self.put_on(number, Arc::clone(&flow), Arc::clone(&inbox), offered);
+        }
+    }
+
+    /// The ports on which a flow has a rule: its own, or all that its packets may come through a
+    /// tunnel from.
+    fn ports_of(&self, flow: &FlowRecord) -> Vec<PortNumber> {
         let number = PortNumber(flow.key().in_port.get());
+        if !self.tunnels.contains_key(&number) {
+            return vec![number];
+        }
+        let open = self.ports.iter().filter(|(_, port)| port.hardware.restores());
+        open.map(|(number, _)| *number).collect()
+    }
+
+    fn put_on(
+        &mut self,
+        number: PortNumber,
+        flow: Arc<FlowRecord>,
+        inbox: Arc<Inbox>,
+        offered: u64,
+    ) {
         let Some(port) = self.ports.get(&number) else {
             flow.offload().set(OffloadState::No(Reason::NoHardware));
             return;
@@ -171,9 +216,8 @@ impl Engine {
         let actions = flow.actions();
         let none = Devices::new();
         let devices = self.devices.get(port.provider).unwrap_or(&none);
-        let extent = port.hardware.extent(&flow, &actions, devices);
-        let ufid = flow_id(flow.key(), flow.mask());
-        let known = self.by_flow.get(&(number, ufid)).copied();
+        let extent = port.hardware.extent(&flow, &actions, devices, &self.tunnels);
+        let (hash, known) = self.find(number, &flow);
         let extent = match extent {
             Ok(extent) => extent,
             Err(reason) => {
@@ -186,13 +230,31 @@ impl Engine {
         };
         match known {
             Some(index) => self.change(index, Member { flow, inbox }, extent, actions),
-            None => self.create(ufid, Member { flow, inbox }, extent, actions, offered),
+            None => self.create((number, hash), Member { flow, inbox }, extent, actions, offered),
         }
+    }
+
+    /// The hash of what a flow takes, and the slot of its megaflow on a port.
+    fn find(&self, port: PortNumber, flow: &FlowRecord) -> (u64, Option<u32>) {
+        let hash = flow.mask().hash(flow.masked(), 0);
+        // The table looks at the highest bits too.
+        let hash = u64::from(hash) << 32 | u64::from(hash);
+        let slots = &self.slots;
+        let is_meant = |(other, index): &(u64, u32)| {
+            let slot = slots.get(*index as usize).and_then(|slot| slot.entry.as_ref());
+            *other == hash
+                && slot.filter(|entry| entry.port == port).is_some_and(|Entry { first, .. }| {
+                    std::ptr::eq(&raw const **first, flow)
+                        || first.mask() == flow.mask()
+                            && first.mask().matches(flow.masked(), first.masked())
+                })
+        };
+        (hash, self.by_flow.find(hash, is_meant).map(|(_, index)| *index))
     }
 
     fn create(
         &mut self,
-        ufid: Ufid,
+        (port, hash): (PortNumber, u64),
         member: Member,
         extent: Extent,
         actions: Arc<[Action]>,
@@ -202,11 +264,12 @@ impl Engine {
             member.flow.offload().set(OffloadState::No(Reason::NoMark));
             return;
         };
-        let port = PortNumber(member.flow.key().in_port.get());
-        member.join(mark);
+        let first = Arc::clone(&member.flow);
+        self.news.push(member.join(mark));
         let entry = Entry {
             port,
-            ufid,
+            first,
+            hash,
             members: vec![member],
             rule: Rule::new(0),
             version: 0,
@@ -214,23 +277,27 @@ impl Engine {
             actions,
             mark,
             id: None,
-            sequence: 0,
+            asked: extent,
             counted: RuleCounters::default(),
             offered: Some(offered),
         };
-        let index = self.free.pop().unwrap_or(self.entries.len() as u32);
-        match self.entries.get_mut(index as usize) {
-            Some(place) => *place = Some(entry),
-            None => self.entries.push(Some(entry)),
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            slot.entry = Some(entry);
         }
-        self.by_flow.insert((port, ufid), index);
+        self.by_flow.insert_unique(hash, (hash, index), |(hash, _)| *hash);
         self.ready.push_back(index);
     }
 
     fn change(&mut self, index: u32, member: Member, extent: Extent, actions: Arc<[Action]>) {
-        let Some(entry) = self.entry(index) else { return };
+        let Self { slots, news, .. } = self;
+        let entry = slots.get_mut(index as usize).and_then(|slot| slot.entry.as_mut());
+        let Some(entry) = entry else { return };
         if !entry.members.iter().any(|known| Arc::ptr_eq(&known.flow, &member.flow)) {
-            member.join(entry.mark);
+            news.push(member.join(entry.mark));
             let state = entry.shown();
             member.flow.offload().set(state);
             entry.members.push(member);
@@ -259,13 +326,37 @@ impl Engine {
 
     /// Takes word that a flow was removed.
     pub(crate) fn remove(&mut self, flow: &Arc<FlowRecord>, now: Duration) {
-        let number = PortNumber(flow.key().in_port.get());
-        let ufid = flow_id(flow.key(), flow.mask());
-        let Some(&index) = self.by_flow.get(&(number, ufid)) else { return };
-        self.account(index, now);
-        let Some(entry) = self.entry(index) else { return };
-        entry.members.retain(|member| !Arc::ptr_eq(&member.flow, flow));
-        if entry.members.is_empty() {
+        for port in self.ports_of(flow) {
+            let (_, Some(index)) = self.find(port, flow) else { continue };
+            self.account(index, now);
+            let Some(entry) = self.entry(index) else { continue };
+            entry.members.retain(|member| !Arc::ptr_eq(&member.flow, flow));
+            if entry.members.is_empty() {
+                entry.rule.want(None);
+                self.ready.push_back(index);
+            }
+        }
+    }
+
+    /// Takes a tunnel port.
+    pub(crate) fn open_tunnel(&mut self, number: PortNumber, end: TunnelEnd) {
+        self.tunnels.insert(number, end);
+    }
+
+    /// Gives up a tunnel port: flows of it, and those that take packets out of its tunnels, have no
+    /// rules any more.
+    pub(crate) fn close_tunnel(&mut self, number: PortNumber) {
+        self.tunnels.remove(&number);
+        let is_of_tunnel = |entry: &Entry| {
+            entry.first.key().in_port.get() == number.0
+                || *entry.actions == [Action::TunnelPop(number.0)]
+        };
+        let slots = (0..).zip(&mut self.slots);
+        let of_tunnel = slots.filter(|(_, slot)| slot.entry.as_ref().is_some_and(is_of_tunnel));
+        for (index, Slot { entry, .. }) in of_tunnel {
+            let Some(entry) = entry else { continue };
+            entry.tell(OffloadState::No(Reason::NoHardware));
+            entry.members.clear();
             entry.rule.want(None);
             self.ready.push_back(index);
         }
@@ -273,10 +364,23 @@ impl Engine {
 
     /// Carries on with whatever can be carried on with.
     pub(crate) fn run(&mut self, now: Duration) {
-        while let Some(Reverse((deadline, index))) = self.deadlines.peek().copied()
+        self.tell_threads();
+        // An answer that is there has come in time, however late it is looked at.
+        if self.pull(now) > 0 {
+            self.ready.extend(self.blocked.drain(..));
+        }
+        while let Some((deadline, index, sequence)) = self.answers.front().copied() {
+            let is_awaited = self.sequence(index) == sequence;
+            if is_awaited && deadline > now {
+                break;
+            }
+            self.answers.pop_front();
+            self.ready.extend(is_awaited.then_some(index));
+        }
+        while let Some(Reverse((deadline, index))) = self.retries.peek().copied()
             && deadline <= now
         {
-            self.deadlines.pop();
+            self.retries.pop();
             self.ready.push_back(index);
         }
         self.step_ready(now);
@@ -290,6 +394,16 @@ impl Engine {
             self.count(now);
         }
         self.statistics.set_sizes(self.rules(), self.marks.live());
+    }
+
+    /// Lets poll threads hear of the marks of their flows.
+    fn tell_threads(&mut self) {
+        let mut news = self.news.drain(..).peekable();
+        while let Some((inbox, association)) = news.next() {
+            let is_next = |(next, _): &(Arc<Inbox>, _)| Arc::ptr_eq(next, &inbox);
+            let more = std::iter::from_fn(|| Some(news.next_if(is_next)?.1));
+            inbox.push([association].into_iter().chain(more));
+        }
     }
 
     /// Looks at the counters of all rules that keep packets from software.
@@ -313,7 +427,8 @@ impl Engine {
         let mut total = 0;
         let numbers: Vec<PortNumber> = self.ports.keys().copied().collect();
         for number in numbers {
-            while let Some(port) = self.ports.get_mut(&number).filter(|port| port.in_flight > 0) {
+            // An answer may come after it was given up, and must not fill the queue.
+            while let Some(port) = self.ports.get_mut(&number) {
                 let pulled = port.hardware.pull(&mut completions);
                 if pulled == 0 {
                     break;
@@ -330,9 +445,14 @@ impl Engine {
     fn complete(&mut self, completion: Completion, now: Duration) {
         let Completion { user, result } = completion;
         let (index, sequence) = (user as u32, (user >> 32) as u32);
-        let awaited = self
-            .entry(index)
-            .filter(|entry| entry.sequence == sequence && entry.rule.is_in_flight());
+        let is_named =
+            |slot: &&mut Slot| slot.sequence == sequence || cfg!(feature = "broken-completion");
+        let slot = self.slots.get_mut(index as usize).filter(is_named);
+        let awaited = slot.and_then(|Slot { sequence, entry }| {
+            let entry = entry.as_mut().filter(|entry| entry.rule.is_in_flight())?;
+            *sequence = sequence.wrapping_add(1);
+            Some(entry)
+        });
         let Some(entry) = awaited else {
             // Late, or given twice.
             STRAY_COMPLETION.add(1);
@@ -345,13 +465,14 @@ impl Engine {
         };
         let asked = entry.rule.state;
         entry.rule.complete(answer, now);
-        entry.sequence = entry.sequence.wrapping_add(1);
         let port = entry.port;
         match (asked, result) {
             (State::Adding(_) | State::Modifying(_), Ok(())) => {
                 let state = entry.shown();
                 entry.tell(state);
-                let (is_full, offered) = (entry.extent == Extent::Full, entry.offered.take());
+                let (is_full, offered) = (entry.asked == Extent::Full, entry.offered.take());
+                // What it did before it has done until now.
+                self.account(index, now);
                 match is_full {
                     true => self.full.insert(index),
                     false => self.full.remove(&index),
@@ -402,7 +523,9 @@ impl Engine {
         if before.is_in_flight() && !matches!(step, Step::Wait) {
             // Its answer did not come in time.
             TIMEOUT.add(1);
-            entry.sequence = entry.sequence.wrapping_add(1);
+            if let Some(slot) = self.slots.get_mut(index as usize) {
+                slot.sequence = slot.sequence.wrapping_add(1);
+            }
             if let Some(port) = self.ports.get_mut(&number) {
                 port.in_flight = port.in_flight.saturating_sub(1);
                 port.hardware.forget_one();
@@ -420,11 +543,19 @@ impl Engine {
             }
             Step::Insert => self.ask(index, step),
         };
+        let sequence = self.sequence(index);
         let Some(entry) = self.entry(index) else { return };
         match asked {
             Ok(()) => {
-                if let Some(deadline) = entry.rule.deadline() {
-                    self.deadlines.push(Reverse((deadline, index)));
+                let is_in_flight = entry.rule.is_in_flight();
+                match (entry.rule.deadline(), step) {
+                    (Some(deadline), Step::Insert | Step::Update | Step::Remove) => {
+                        self.answers.push_back((deadline, index, sequence));
+                    }
+                    (Some(deadline), _) if !is_in_flight => {
+                        self.retries.push(Reverse((deadline, index)));
+                    }
+                    _ => {}
                 }
             }
             Err(FlowApiError::QueueFull) => {
@@ -443,17 +574,17 @@ impl Engine {
     fn ready_later(&mut self, index: u32) {
         let Some(entry) = self.entry(index) else { return };
         match entry.rule.deadline() {
-            Some(deadline) => self.deadlines.push(Reverse((deadline, index))),
+            Some(deadline) => self.retries.push(Reverse((deadline, index))),
             None => self.ready.push_back(index),
         }
     }
 
     /// Enqueues one request.
     fn ask(&mut self, index: u32, step: Step) -> Result<(), FlowApiError> {
-        let entry = self.entries.get_mut(index as usize).and_then(Option::as_mut);
-        let Some(entry) = entry else { return Ok(()) };
+        let Some(slot) = self.slots.get_mut(index as usize) else { return Ok(()) };
+        let Some(entry) = &mut slot.entry else { return Ok(()) };
         let port = self.ports.get_mut(&entry.port).ok_or(FlowApiError::Removed)?;
-        let user = u64::from(entry.sequence) << 32 | u64::from(index);
+        let user = u64::from(slot.sequence) << 32 | u64::from(index);
         let none = Devices::new();
         let devices = self.devices.get(port.provider).unwrap_or(&none);
         let offer = entry.members.first().map(|member| Offer {
@@ -462,14 +593,17 @@ impl Engine {
             extent: entry.extent,
             mark: entry.mark.number(),
             devices,
+            tunnels: &self.tunnels,
         });
         match (step, entry.id, offer) {
             (Step::Insert, _, Some(offer)) => {
                 entry.id = Some(port.hardware.insert(offer, user)?);
+                entry.asked = entry.extent;
                 entry.counted = RuleCounters::default();
             }
             (Step::Update, Some(id), Some(offer)) => {
                 port.hardware.update(id, offer, user)?;
+                entry.asked = entry.extent;
                 if port.hardware.update_resets() {
                     entry.counted = RuleCounters::default();
                 }
@@ -484,8 +618,11 @@ impl Engine {
 
     /// Adds to a flow what its rule has counted since the last look.
     fn account(&mut self, index: u32, now: Duration) {
-        let entry = self.entries.get_mut(index as usize).and_then(Option::as_mut);
-        let Some(entry) = entry.filter(|_| self.full.contains(&index)) else { return };
+        if !self.full.contains(&index) {
+            return;
+        }
+        let slot = self.slots.get_mut(index as usize);
+        let Some(entry) = slot.and_then(|slot| slot.entry.as_mut()) else { return };
         let Some(port) = self.ports.get_mut(&entry.port) else { return };
         let Some(Ok(counters)) = entry.id.map(|id| port.hardware.query(id)) else { return };
         let since = |new: u64, old: u64| new.checked_sub(old).unwrap_or(new);
@@ -507,33 +644,44 @@ impl Engine {
     }
 
     fn forget(&mut self, index: u32) -> Option<Entry> {
-        let entry = self.entries.get_mut(index as usize)?.take()?;
-        self.by_flow.remove(&(entry.port, entry.ufid));
+        let slot = self.slots.get_mut(index as usize)?;
+        let entry = slot.entry.take()?;
+        slot.sequence = slot.sequence.wrapping_add(1);
+        if let Ok(known) = self.by_flow.find_entry(entry.hash, |(_, other)| *other == index) {
+            known.remove();
+        }
         self.full.remove(&index);
         self.free.push(index);
+        if cfg!(feature = "broken-reference") {
+            std::mem::forget(Arc::clone(&entry.first));
+        }
         Some(entry)
     }
 
+    fn sequence(&self, index: u32) -> u32 {
+        self.slots.get(index as usize).map_or(0, |slot| slot.sequence)
+    }
+
     fn entry(&mut self, index: u32) -> Option<&mut Entry> {
-        self.entries.get_mut(index as usize)?.as_mut()
+        self.slots.get_mut(index as usize)?.entry.as_mut()
     }
 }
 
 impl Member {
-    /// Lets the thread of the flow know its mark.
-    fn join(&self, mark: Mark) {
+    /// What the thread of the flow has to hear of its mark.
+    fn join(&self, mark: Mark) -> (Arc<Inbox>, Association) {
         self.flow.offload().set(OffloadState::No(Reason::Pending));
-        self.inbox.push(Association { flow: Arc::clone(&self.flow), mark });
+        (Arc::clone(&self.inbox), Association { flow: Arc::clone(&self.flow), mark })
     }
 }
 
 impl Entry {
     /// How far the flow is in hardware.
     fn shown(&self) -> OffloadState {
-        match (self.rule.state, self.extent) {
-            (State::Active(_), Extent::Full) => OffloadState::Full,
-            (State::Active(_), Extent::Partial) => OffloadState::Partial,
-            _ => OffloadState::No(Reason::Pending),
+        match self.extent {
+            _ if !self.rule.is_settled() => OffloadState::No(Reason::Pending),
+            Extent::Full => OffloadState::Full,
+            Extent::Partial => OffloadState::Partial,
         }
     }
 
@@ -541,3 +689,6 @@ impl Entry {
         self.members.iter().for_each(|member| member.flow.offload().set(state));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,9 +31,9 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// Adds to what the thread will hear.
-    pub(crate) fn push(&self, association: Association) {
+    pub(crate) fn push(&self, associations: impl Iterator<Item = Association>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(association);
+        waiting.extend(associations);
         self.has_some.store(true, Ordering::Release);
     }
 

@@ -126,6 +126,14 @@ impl MarkPool {
         self.live
     }
 
+    /// The marks that wait, and for how many steps of their queues.
+    #[cfg(test)]
+    pub(crate) fn fingerprint(&self) -> Vec<(Mark, Vec<u64>)> {
+        let left = |(drain, epoch): &(Arc<QueueDrain>, u64)| epoch.saturating_sub(drain.epoch());
+        let waiting = self.quarantine.iter();
+        waiting.map(|Waiting { mark, until }| (*mark, until.iter().map(left).collect())).collect()
+    }
+
     /// A mark that no packet on its way carries; `None` while there is none.
     pub(crate) fn take(&mut self) -> Option<Mark> {
         let is_over = |waiting: &Waiting| {

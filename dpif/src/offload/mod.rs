@@ -5,7 +5,7 @@
 //! mark, and these need neither key nor look-up; hardware that can do all that a flow does keeps
 //! its packets.
 //!
-//! On each poll thread an `OffloadStage` comes first on the way of a batch (`recover`, then marks),
+//! On each poll thread an `OffloadStage` comes first on the way of a batch (recovery, then marks),
 //! and offers the flows that the thread installs to offload workers. A worker owns an `Engine`,
 //! which has one `Rule` per port and megaflow and asks the ports' hardware (`ProviderPort`) for what
 //! each of these needs.
@@ -21,6 +21,7 @@ mod pattern;
 mod port_cache;
 mod provider;
 mod reason;
+pub(crate) mod recover;
 mod rule;
 pub(crate) mod stage;
 mod statistics;
@@ -44,8 +45,9 @@ pub use statistics::WorkerSnapshot;
 static MARK_UNKNOWN: Counter = Counter::new("offload_mark_unknown");
 static MARK_STALE: Counter = Counter::new("offload_mark_stale");
 static MARK_FOREIGN: Counter = Counter::new("offload_mark_foreign");
-static RECOVERED: Counter = Counter::new("offload_recovered");
+pub(crate) static RECOVERED: Counter = Counter::new("offload_recovered");
 static BACKPRESSURE: Counter = Counter::new("offload_backpressure");
+static OFFERED_AGAIN: Counter = Counter::new("offload_offered_again");
 static DEVICE_ERROR: Counter = Counter::new("offload_device_error");
 static STRAY_COMPLETION: Counter = Counter::new("offload_stray_completion");
 static TIMEOUT: Counter = Counter::new("offload_timeout");
@@ -57,6 +59,7 @@ pub(crate) static COUNTERS: &[&Counter] = &[
     &MARK_FOREIGN,
     &RECOVERED,
     &BACKPRESSURE,
+    &OFFERED_AGAIN,
     &DEVICE_ERROR,
     &STRAY_COMPLETION,
     &TIMEOUT,

@@ -27,7 +27,9 @@ fn model_no_association_is_lost() {
         let inbox = Arc::new(Inbox::default());
         let worker = {
             let inbox = Arc::clone(&inbox);
-            thread::spawn(move || (1..=2).for_each(|number| inbox.push(association(number))))
+            thread::spawn(move || {
+                (1..=2).for_each(|number| inbox.push([association(number)].into_iter()))
+            })
         };
         let marks = |heard: Vec<Association>| -> Vec<u32> {
             heard.iter().map(|association| association.mark.number().get()).collect()

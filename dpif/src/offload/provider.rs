@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use netdev::flow_api::{Completion, DeviceId, FlowApiError, RuleCounters, RuleId};
+use netdev::flow_api::{Completion, DeviceId, FlowApiError, RuleCounters, RuleId, TunnelKind};
 
 use super::reason::Reason;
 use crate::action::Action;
@@ -22,6 +22,16 @@ pub(crate) enum Extent {
 /// The devices of ports that one kind of hardware serves.
 pub(crate) type Devices = BTreeMap<PortNumber, DeviceId>;
 
+/// The tunnels of ports that stand for tunnels, as far as devices know them.
+pub(crate) type TunnelEnds = BTreeMap<PortNumber, TunnelEnd>;
+
+/// What a tunnel port takes: its protocol and the UDP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TunnelEnd {
+    pub(crate) kind: TunnelKind,
+    pub(crate) udp_port: u16,
+}
+
 /// A flow to be made a rule.
 #[derive(Clone, Copy)]
 pub(crate) struct Offer<'a> {
@@ -30,6 +40,7 @@ pub(crate) struct Offer<'a> {
     pub(crate) extent: Extent,
     pub(crate) mark: NonZeroU32,
     pub(crate) devices: &'a Devices,
+    pub(crate) tunnels: &'a TunnelEnds,
 }
 
 /// One worker's way to the rules of a port. Requests complete later, and each completion carries
@@ -44,7 +55,11 @@ pub(crate) trait ProviderPort: Send {
         flow: &FlowRecord,
         actions: &[Action],
         devices: &Devices,
+        tunnels: &TunnelEnds,
     ) -> Result<Extent, Reason>;
+
+    /// Whether it takes packets out of tunnels, and tells how far it got.
+    fn restores(&self) -> bool;
 
     /// Asks for a rule.
     ///

@@ -92,6 +92,11 @@ impl Rule {
         self.wanted.is_some()
     }
 
+    /// Whether the device has what is wanted.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self.state, State::Active(version) if self.wanted == Some(version))
+    }
+
     /// Whether an answer is awaited.
     pub(crate) fn is_in_flight(&self) -> bool {
         matches!(self.state, State::Adding(_) | State::Modifying(_) | State::Removing)
@@ -136,10 +141,13 @@ impl Rule {
         step
     }
 
-    /// The device could not be asked: everything is as before the step.
+    /// The device could not be asked: everything is as before the step, but for an answer that has
+    /// been given up.
     pub(crate) fn undo(&mut self, before: Self) {
-        self.state = before.state;
-        self.deadline = before.deadline;
+        (self.state, self.deadline) = match before.is_in_flight() {
+            true => (State::Doubtful, Duration::ZERO),
+            false => (before.state, before.deadline),
+        };
     }
 
     /// Takes an answer to the request in flight.

@@ -1,24 +1,25 @@
 //! Offload workers: threads that put rules in and take them out while poll threads forward.
 //!
-//! A poll thread never waits for a worker: a request that finds the queue full is dropped and
-//! counted when it is about a new flow, which stays in software, and kept for later when it is
-//! about one that a worker knows.
+//! A poll thread never waits for a worker. A request that finds the queue full is counted; when it
+//! is about a flow that a worker knows, it is kept for later. A new flow stays in software and is
+//! offered again when there is room.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Duration;
 
 use netdev::{clock, cpu};
 
-use super::BACKPRESSURE;
 use super::engine::{Engine, OpenPort};
 use super::inbox::Inbox;
 use super::mark::MarkPool;
+use super::provider::TunnelEnd;
 use super::reason::{OffloadState, Reason};
 use super::statistics::WorkerStatistics;
+use super::{BACKPRESSURE, OFFERED_AGAIN};
 use crate::datapath::PortNumber;
 use crate::flow_table::FlowRecord;
 
@@ -26,8 +27,11 @@ use crate::flow_table::FlowRecord;
 const QUEUE: usize = 16 * 1024;
 /// Requests that a worker takes before it looks at devices again.
 const BURST: usize = 1024;
-/// How long a worker sleeps at most while a device owes it an answer.
-const ANSWER_SLEEP: Duration = Duration::from_micros(100);
+/// How long a worker sleeps between two looks at its queue while it is busy. Nobody has to wake it
+/// then, which would cost a poll thread more than all else that it does for a new flow.
+const BUSY_SLEEP: Duration = Duration::from_micros(100);
+/// Looks at an empty queue after which a worker is not busy any more.
+const BUSY_LOOKS: u32 = 100;
 /// How long it sleeps at most otherwise.
 const IDLE_SLEEP: Duration = Duration::from_millis(50);
 
@@ -37,6 +41,10 @@ pub(crate) enum Request {
     Open(OpenPort),
     /// To give up a port, and to say when that is done.
     Close { port: PortNumber, reason: Reason, done: SyncSender<()> },
+    /// To take a tunnel port.
+    OpenTunnel { port: PortNumber, end: TunnelEnd },
+    /// To give up a tunnel port.
+    CloseTunnel { port: PortNumber },
     /// To put in a rule for a flow, or to bring it up to date.
     Put { flow: Arc<FlowRecord>, inbox: Arc<Inbox>, offered: u64 },
     /// To take out the rule of a flow.
@@ -63,6 +71,10 @@ impl WorkerHandle {
     }
 
     fn try_send(&self, request: Request) -> Result<(), Request> {
+        if cfg!(feature = "broken-wait") {
+            self.send(request);
+            return Ok(());
+        }
         match self.requests.try_send(request) {
             Ok(()) => {
                 self.statistics.sent.fetch_add(1, Ordering::Relaxed);
@@ -75,6 +87,13 @@ impl WorkerHandle {
 
     pub(crate) fn statistics(&self) -> &WorkerStatistics {
         &self.statistics
+    }
+
+    /// The way to a queue with room for `room` requests, whose other end the test has.
+    #[cfg(test)]
+    pub(crate) fn unattended(room: usize) -> (Self, Receiver<Request>) {
+        let (requests, receiver) = sync_channel(room);
+        (Self { requests, statistics: Arc::default() }, receiver)
     }
 }
 
@@ -112,42 +131,52 @@ impl Drop for Worker {
 }
 
 fn run(mut engine: Engine, requests: &Receiver<Request>, statistics: &WorkerStatistics) {
+    let mut looks = BUSY_LOOKS;
     loop {
-        match requests.recv_timeout(sleep(&engine)) {
-            Ok(request) => {
-                let burst = std::iter::once(request).chain(requests.try_iter()).take(BURST);
-                for request in burst {
-                    statistics.taken();
-                    match request {
-                        Request::Open(port) => engine.open(port),
-                        Request::Close { port, reason, done } => {
-                            engine.close(port, reason, clock::now());
-                            // Nobody waits any more when this fails.
-                            let _ = done.send(());
-                        }
-                        Request::Put { flow, inbox, offered } => engine.put(flow, inbox, offered),
-                        Request::Count { done } => {
-                            engine.count(clock::now());
-                            // Nobody waits any more when this fails.
-                            let _ = done.send(());
-                        }
-                        Request::Remove { flow } => engine.remove(&flow, clock::now()),
-                        Request::Quit => return,
-                    }
-                }
+        let first = if engine.is_waiting() || looks < BUSY_LOOKS {
+            requests.try_recv().ok().or_else(|| {
+                looks += 1;
+                thread::sleep(BUSY_SLEEP);
+                None
+            })
+        } else {
+            match requests.recv_timeout(sleep(&engine)) {
+                Ok(request) => Some(request),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let burst = first.into_iter().chain(requests.try_iter()).take(BURST);
+        for request in burst {
+            looks = 0;
+            statistics.taken();
+            match request {
+                Request::Open(port) => engine.open(port),
+                Request::Close { port, reason, done } => {
+                    engine.close(port, reason, clock::now());
+                    // Nobody waits any more when this fails.
+                    let _ = done.send(());
+                }
+                Request::OpenTunnel { port, end } => engine.open_tunnel(port, end),
+                Request::CloseTunnel { port } => engine.close_tunnel(port),
+                Request::Put { flow, inbox, offered } => engine.put(flow, inbox, offered),
+                Request::Count { done } => {
+                    engine.count(clock::now());
+                    // Nobody waits any more when this fails.
+                    let _ = done.send(());
+                }
+                Request::Remove { flow } => engine.remove(&flow, clock::now()),
+                Request::Quit => return,
+            }
         }
         engine.run(clock::now());
     }
 }
 
 fn sleep(engine: &Engine) -> Duration {
-    let limit = if engine.is_waiting() { ANSWER_SLEEP } else { IDLE_SLEEP };
     let until = engine.deadline().map(|deadline| deadline.saturating_sub(clock::now()));
     // The switch's clock may stand still.
-    limit.min(until.unwrap_or(limit)).max(Duration::from_micros(50))
+    IDLE_SLEEP.min(until.unwrap_or(IDLE_SLEEP)).max(BUSY_SLEEP)
 }
 
 /// A thread's way to the workers.
@@ -156,11 +185,14 @@ pub(crate) struct Clients {
     workers: Vec<WorkerHandle>,
     /// Removals and changes that found no room.
     backlog: VecDeque<Request>,
+    /// Whether there may be flows that found no room, and since the last pass over all of them.
+    refused: bool,
+    refused_lately: bool,
 }
 
 impl Clients {
     pub(crate) fn new(workers: Vec<WorkerHandle>) -> Self {
-        Self { workers, backlog: VecDeque::new() }
+        Self { workers, ..Self::default() }
     }
 
     /// Whether there are workers.
@@ -175,20 +207,52 @@ impl Clients {
         self.workers.get(place)
     }
 
-    /// Offers a flow that is new. One that finds no room stays in software.
+    /// Offers a flow that is new. One that finds no room stays in software for now.
     pub(crate) fn offer(&mut self, flow: &Arc<FlowRecord>, inbox: &Arc<Inbox>) {
-        let Some(worker) = self.worker(flow) else { return };
-        let (flow, inbox) = (Arc::clone(flow), Arc::clone(inbox));
         flow.offload().set(OffloadState::No(Reason::Pending));
-        let request = Request::Put { flow, inbox, offered: cpu::cycles() };
-        if let Err(Request::Put { flow, .. }) = worker.try_send(request) {
+        if !self.has_room_for(flow, inbox) {
             BACKPRESSURE.add(1);
             flow.offload().set(OffloadState::No(Reason::Backlog));
+            (self.refused, self.refused_lately) = (true, true);
         }
+    }
+
+    /// Offers a flow that found no room before; says whether it does now.
+    pub(crate) fn offer_again(&self, flow: &Arc<FlowRecord>, inbox: &Arc<Inbox>) -> bool {
+        flow.offload().set(OffloadState::No(Reason::Pending));
+        let is_taken = self.has_room_for(flow, inbox);
+        if is_taken {
+            OFFERED_AGAIN.add(1);
+        } else {
+            flow.offload().set(OffloadState::No(Reason::Backlog));
+        }
+        is_taken
+    }
+
+    /// Hands a flow over, if there is room.
+    fn has_room_for(&self, flow: &Arc<FlowRecord>, inbox: &Arc<Inbox>) -> bool {
+        let (flow, inbox) = (Arc::clone(flow), Arc::clone(inbox));
+        self.send(Request::Put { flow, inbox, offered: cpu::cycles() }).is_none()
+    }
+
+    /// Whether there may be flows that found no room.
+    #[inline]
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// All flows have been looked at for such.
+    pub(crate) fn end_pass(&mut self) {
+        self.refused = self.refused_lately;
+        self.refused_lately = false;
     }
 
     /// Lets a worker know that a flow does something else than before.
     pub(crate) fn change(&mut self, flow: &Arc<FlowRecord>, inbox: &Arc<Inbox>) {
+        if flow.offload().get() == OffloadState::No(Reason::Backlog) {
+            // From here on a worker knows it.
+            flow.offload().set(OffloadState::No(Reason::Pending));
+        }
         let (flow, inbox) = (Arc::clone(flow), Arc::clone(inbox));
         self.send_or_keep(Request::Put { flow, inbox, offered: cpu::cycles() });
     }

@@ -122,6 +122,12 @@ impl Lookup {
         missing & !hits
     }
 
+    /// Asks for what the caches have for a hash ahead of [`Self::find`].
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u32) {
+        self.cache.prefetch(hash);
+    }
+
     /// The same in the signature cache alone.
     fn find_cached(
         &mut self,
@@ -131,9 +137,6 @@ impl Lookup {
         counters: &Counters,
     ) -> u32 {
         let Keys { keys, hashes, flows, .. } = keys;
-        for packet in bits(wanted) {
-            self.cache.prefetch(hashes[packet]);
-        }
         let mut exact = 0;
         for packet in bits(wanted) {
             let entry = self.cache.find(hashes[packet]);
@@ -143,7 +146,6 @@ impl Lookup {
         }
         let mut hits = 0;
         for packet in bits(wanted) {
-            self.flows.prefetch_counters(flows[packet]);
             let is_hit = self.flows.matches(flows[packet], keys[packet].key());
             hits |= u32::from(is_hit) << packet;
         }
@@ -172,6 +174,12 @@ impl Lookup {
     pub(crate) fn is_cached(&self, port: PortNumber, policy: CachePolicy) -> bool {
         let subtables = self.ports.get(port).map_or(0, |in_port| in_port.classifier.subtables());
         subtables > 1 || policy.exact_one_in == 1 || policy.signature
+    }
+
+    /// Number of masks of the flows of a port.
+    #[cfg(test)]
+    pub(crate) fn subtables(&self, port: PortNumber) -> usize {
+        self.ports.get(port).map_or(0, |in_port| in_port.classifier.subtables())
     }
 
     /// Simple match for packets of a port, if that is all it takes.

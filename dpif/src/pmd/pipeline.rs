@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use dashmap::DashMap;
 use netdev::cpu;
+use netdev::flow_api::{self, RestoreInfo};
 use netdev::packet::{BATCH_SIZE, Batch, Packet, PacketMut, PacketRef};
+use netdev::queue::RxQueue;
 use netdev::wire::{ip_protocol, vlan};
 
 use super::log;
@@ -20,10 +22,15 @@ use crate::classifier::bits;
 use crate::datapath::PortNumber;
 use crate::drop::{DropReason, Drops};
 use crate::execute::{Executor, Random};
-use crate::flow::{FlowKey, FlowMask, PacketKey, Ufid, extract, five_tuple_hash};
-use crate::flow_table::{FlowRecord, Plan, WorkerId};
+use crate::flow::{
+    FlowKey, FlowMask, Metadata, MetadataTable, PacketKey, Ufid, extract, five_tuple_hash,
+};
+use crate::flow_table::{End, FlowRecord, Plan, WorkerId};
 use crate::meter::Meter;
+use crate::offload::RECOVERED;
+use crate::offload::recover::recover;
 use crate::offload::stage::{Association, OffloadStage};
+use crate::tunnel::{TunnelKind, TunnelPort, Tunnels};
 use crate::upcall::UpcallHandler;
 
 /// Bytes of the shortest frame that is one.
@@ -39,6 +46,7 @@ pub(crate) struct Pipeline {
     pub(crate) lookup: Lookup,
     pub(crate) transmit: Transmit,
     pub(crate) meters: HashMap<u32, Arc<Meter>>,
+    pub(crate) tunnels: Tunnels,
     pub(crate) vlan_limit: usize,
     statistics: Arc<Statistics>,
     /// What is known of each round, where that is wanted.
@@ -51,6 +59,7 @@ pub(crate) struct Pipeline {
     /// What to do with packets of a batch that have no flow.
     answers: [Option<Arc<[Action]>>; BATCH_SIZE],
     recirculated: Vec<Batch>,
+    metadata: MetadataTable,
     scratch: PacketKey,
     random: Random,
     seed: u64,
@@ -78,6 +87,8 @@ impl Pipeline {
             lookup: Lookup::new(seed),
             transmit: Transmit::default(),
             meters: HashMap::new(),
+            tunnels: Tunnels::default(),
+            metadata: MetadataTable::default(),
             vlan_limit: 1,
             statistics,
             metrics: None,
@@ -114,31 +125,122 @@ impl Pipeline {
     }
 
     /// The same for packets of a port whose hardware may have marked them. Those with a mark that
-    /// leads to a flow are looked up no more.
-    pub(crate) fn process_marked(
-        &mut self,
-        batch: &mut Batch,
-        port: PortNumber,
-        policy: CachePolicy,
-    ) {
+    /// leads to a flow are looked up no more. `depth` is 1 of packets that come through a tunnel.
+    pub(crate) fn process_marked(&mut self, batch: &mut Batch, policy: CachePolicy, depth: u32) {
         drop_short_frames(batch, &mut self.drops);
-        let marked = self.offload.find_marked(batch, port, &mut self.keys.flows);
+        if cfg!(feature = "broken-order")
+            && let Some(first) = batch.remove(0)
+        {
+            let _ = batch.push(first);
+        }
+        let marked = self.offload.find_marked(batch, &mut self.keys.flows);
         self.counters().mark_hits.add(u64::from(marked.count_ones()));
         if marked == 0 || marked.count_ones() as usize != batch.len() {
-            self.pass(batch, marked, policy, 0);
+            self.pass(batch, marked, policy, depth);
         } else {
             self.finish_marked(batch);
         }
         self.finish_recirculated(policy);
     }
 
+    /// The same for packets with which the device of the port may have begun: those of tunnels go on
+    /// behind the tunnel's headers, as if their flow on the port had taken them off. Packets keep
+    /// their order.
+    pub(crate) fn process_restored(
+        &mut self,
+        queue: &mut dyn RxQueue,
+        batch: &mut Batch,
+        policy: CachePolicy,
+    ) {
+        let mut infos = [None; BATCH_SIZE];
+        let mut is_any = false;
+        for (place, info) in infos.iter_mut().enumerate().take(batch.len()) {
+            *info = queue.restore_info(place);
+            is_any |= info.is_some();
+        }
+        if !is_any {
+            self.process_marked(batch, policy, 0);
+            return;
+        }
+        let mut left = infos.get(..batch.len()).unwrap_or(&[]);
+        let mut run = Batch::new(batch.pool());
+        while let Some(first) = left.first() {
+            let tunnel = self.tunnel_of(first.as_ref());
+            let count =
+                left.iter().take_while(|info| self.tunnel_of(info.as_ref()) == tunnel).count();
+            let (now, later) = left.split_at(count);
+            batch.move_front(count, &mut run);
+            self.recover(&mut run, now, tunnel);
+            self.process_marked(&mut run, policy, u32::from(tunnel.is_some()));
+            left = later;
+        }
+    }
+
+    /// The tunnel port through which a packet comes with which a device has begun.
+    fn tunnel_of(&self, info: Option<&RestoreInfo>) -> Option<(PortNumber, TunnelPort)> {
+        let info = info?;
+        let kind = match info.tunnel.kind {
+            kind if kind == flow_api::TunnelKind::Vxlan as u8 => TunnelKind::Vxlan,
+            kind if kind == flow_api::TunnelKind::Geneve as u8 => TunnelKind::Geneve,
+            _ => return None,
+        };
+        self.tunnels.find(kind, info.outer.tp_dst.get())
+    }
+
+    /// Puts packets right with which a device has begun. Those of no tunnel port go on as they came,
+    /// if their headers are still there.
+    fn recover(
+        &mut self,
+        batch: &mut Batch,
+        infos: &[Option<RestoreInfo>],
+        tunnel: Option<(PortNumber, TunnelPort)>,
+    ) {
+        let mut place = 0;
+        for info in infos {
+            let (Some(info), Some(mut packet)) = (info, batch.get_mut(place)) else {
+                place += 1;
+                continue;
+            };
+            RECOVERED.add(1);
+            let problem = match tunnel {
+                Some((number, port)) => {
+                    match recover(&mut packet, info, port, &mut self.tunnels.events) {
+                        Ok(tunnel) => {
+                            let record = Metadata { tunnel, ..Metadata::default() };
+                            let descriptor = packet.descriptor_mut();
+                            descriptor.metadata = self.metadata.add(record);
+                            descriptor.in_port = number.0;
+                            None
+                        }
+                        Err(error) => {
+                            self.tunnels.events.add(error.event());
+                            Some(DropReason::TunnelPopError)
+                        }
+                    }
+                }
+                None if info.is_encapsulated => {
+                    // It was that of a rule for what is inside.
+                    packet.descriptor_mut().mark = 0;
+                    None
+                }
+                None => Some(DropReason::HardwareMiss),
+            };
+            match problem {
+                Some(reason) => {
+                    batch.remove(place);
+                    self.drops.add(reason, 1);
+                }
+                None => place += 1,
+            }
+        }
+    }
+
     /// Hears what marks flows have.
     #[inline]
     pub(crate) fn hear_of_marks(&mut self) {
-        for Association { flow, mark } in self.offload.news() {
-            let number = self.lookup.find_with(flow.key(), flow.mask());
-            if let Some(number) = number.filter(|_| !flow.is_dead()) {
-                self.offload.associate(&flow, mark, number);
+        for Association { flow, mark } in self.offload.news(&self.lookup.flows) {
+            if !flow.is_dead() {
+                self.offload.associate(&flow, mark);
             }
         }
     }
@@ -163,6 +265,7 @@ impl Pipeline {
             }
             depth += 1;
         }
+        self.metadata.clear();
     }
 
     /// One pass of a batch, which is left empty. The flows of packets in `marked` are known.
@@ -181,22 +284,34 @@ impl Pipeline {
         }
         self.answer(batch, missing, policy);
         match self.count(batch) {
-            Some(port) => {
-                let counters = self.statistics.counters();
-                self.transmit.push_all(port, batch, counters, &mut self.drops);
-            }
+            Some(end) => self.end(batch, end),
             None => self.act(batch, depth),
         }
     }
 
+    /// Lets a whole batch come to one end.
+    #[inline]
+    fn end(&mut self, batch: &mut Batch, end: End) {
+        match end {
+            End::Output(port) => {
+                let counters = self.statistics.counters();
+                self.transmit.push_all(port, batch, counters, &mut self.drops);
+            }
+            End::Drop(reason) => {
+                self.drops.add(reason, batch.len() as u64);
+                batch.clear();
+            }
+        }
+    }
+
     /// Forwards received packets by simple match, without extracting keys; false, and nothing
-    /// happens, unless each of them is ordinary and has a flow that sends it to one port.
+    /// happens, unless each of them is ordinary and has a flow that lets it come to one end.
     fn forward_simple(&mut self, batch: &mut Batch) -> bool {
         let Some(first) = batch.get(0) else { return false };
         let port = PortNumber(first.descriptor().in_port);
         let Some(simple) = self.lookup.simple(port) else { return false };
         let mut seen = [(0, 0); BATCH_SIZE];
-        let (mut last, mut same_port) = (None, None);
+        let (mut last, mut same_end) = (None::<(SimpleKey, u32)>, None);
         for (place, packet) in batch.iter().enumerate() {
             let Some((key, tcp_flags)) = SimpleKey::of_packet(&packet) else { return false };
             // It is in one frame.
@@ -204,26 +319,35 @@ impl Pipeline {
             let known = last.filter(|(other, _)| *other == key).map(|(_, flow)| flow);
             let Some(flow) = known.or_else(|| simple.find(key)) else { return false };
             if known.is_none() {
-                let Some((Plan::Output(out), _)) = self.lookup.flows.hit(flow) else {
+                let Some((Plan::End(end), _)) = self.lookup.flows.hit(flow) else {
                     return false;
                 };
-                if same_port.is_some_and(|port| port != *out) {
+                if same_end.is_some_and(|other| other != *end) {
                     return false;
                 }
-                same_port = Some(*out);
+                same_end = Some(*end);
                 last = Some((key, flow));
             }
             self.keys.flows[place % BATCH_SIZE] = flow;
         }
-        let Some(port) = same_port else { return false };
-        for (&flow, (bytes, flags)) in self.keys.flows.iter().zip(seen).take(batch.len()) {
+        let Some(end) = same_end else { return false };
+        let (mut run, mut packets, mut bytes, mut flags) = (self.keys.flows[0], 0, 0, 0);
+        let count = |flow, packets, bytes, flags| {
             if let Some((_, record)) = self.lookup.flows.hit(flow) {
-                record.count(1, bytes, flags, self.now);
+                record.count(packets, bytes, flags, self.now);
             }
+        };
+        for (&flow, (more, other_flags)) in self.keys.flows.iter().zip(seen).take(batch.len()) {
+            if flow != run {
+                count(run, packets, bytes, flags);
+                (run, packets, bytes, flags) = (flow, 0, 0, 0);
+            }
+            (packets, bytes, flags) = (packets + 1, bytes + more, flags | other_flags);
         }
+        count(run, packets, bytes, flags);
         let counters = self.statistics.counters();
         counters.simple_hits.add(batch.len() as u64);
-        self.transmit.push_all(port, batch, counters, &mut self.drops);
+        self.end(batch, end);
         true
     }
 
@@ -232,8 +356,9 @@ impl Pipeline {
     fn extract(&mut self, batch: &mut Batch, marked: u32, policy: CachePolicy, depth: u32) {
         let packets = batch.iter_mut().zip(self.keys.keys.iter_mut());
         for (place, (mut packet, key)) in packets.enumerate() {
-            if marked >> place & 1 == 0 {
-                extract(&mut packet, None, self.vlan_limit, key);
+            if marked == 0 || marked >> place & 1 == 0 {
+                let metadata = self.metadata.get(packet.view().descriptor().metadata);
+                extract(&mut packet, metadata, self.vlan_limit, key);
                 continue;
             }
             let record =
@@ -264,6 +389,7 @@ impl Pipeline {
                 // A pass must not take the flow of another for its own.
                 *hash ^= descriptor.recirc_id.wrapping_mul(0x9e37_79b1);
             }
+            self.lookup.prefetch(*hash);
         }
     }
 
@@ -293,7 +419,7 @@ impl Pipeline {
         missing
     }
 
-    /// Counts and sends a batch whose packets are all of one flow that sends them to one port;
+    /// Counts and ends a batch whose packets are all of one flow that lets them come to one end;
     /// false, and nothing happens, when it is not so.
     #[inline]
     fn forward_together(&mut self, batch: &mut Batch) -> bool {
@@ -302,14 +428,15 @@ impl Pipeline {
         if flows.iter().fold(0, |different, flow| different | flow ^ first) != 0 {
             return false;
         }
-        let Some((Plan::Output(port), record)) = self.lookup.flows.hit(first) else { return false };
+        let Some((Plan::End(end), record)) = self.lookup.flows.hit(first) else { return false };
+        let end = *end;
         let (mut bytes, mut flags) = (0, 0);
         for (packet, key) in batch.iter().zip(self.keys.keys.iter()) {
             bytes += packet.len() as u64;
             flags |= key.key().tcp_flags.get();
         }
         record.count(batch.len() as u64, bytes, flags, self.now);
-        self.transmit.push_all(*port, batch, self.statistics.counters(), &mut self.drops);
+        self.end(batch, end);
         true
     }
 
@@ -318,7 +445,7 @@ impl Pipeline {
         let flows = &self.keys.flows;
         flows.iter().take(batch.len()).for_each(|flow| self.lookup.flows.prefetch_plan(*flow));
         flows.iter().take(batch.len()).for_each(|flow| self.lookup.flows.prefetch_counters(*flow));
-        let (mut port, mut is_same) = (None, true);
+        let (mut end, mut is_same) = (None, true);
         for (mut packet, &flow) in batch.iter_mut().zip(flows) {
             let Some((plan, record)) = self.lookup.flows.hit(flow) else {
                 is_same = false;
@@ -327,15 +454,12 @@ impl Pipeline {
             let flags = tcp_flags(&mut packet, Some(record), self.vlan_limit, &mut self.scratch);
             record.count(1, packet.view().len() as u64, flags, self.now);
             match plan {
-                Plan::Output(out) => is_same &= *port.get_or_insert(*out) == *out,
+                Plan::End(next) => is_same &= *end.get_or_insert(*next) == *next,
                 Plan::Actions(_) => is_same = false,
             }
         }
-        match port.filter(|_| is_same) {
-            Some(port) => {
-                let counters = self.statistics.counters();
-                self.transmit.push_all(port, batch, counters, &mut self.drops);
-            }
+        match end.filter(|_| is_same) {
+            Some(end) => self.end(batch, end),
             None => self.act(batch, 0),
         }
     }
@@ -424,6 +548,7 @@ impl Pipeline {
         let record = Arc::new(record);
         self.index.insert((self.id, record.ufid()), Arc::clone(&record));
         let number = self.lookup.insert(Arc::clone(&record));
+        record.set_number_on_thread(number);
         self.offload.added(&record);
         number
     }
@@ -457,15 +582,16 @@ impl Pipeline {
     /// Forgets every packet and flow, after something went wrong in the middle of it.
     pub(crate) fn reset(&mut self) {
         self.recirculated.clear();
+        self.metadata.clear();
         self.answers = [const { None }; BATCH_SIZE];
         self.remove_all();
     }
 
-    /// Counts the packets of a batch in their flows. If all of these just send to the same port,
-    /// returns it.
-    fn count(&self, batch: &Batch) -> Option<PortNumber> {
+    /// Counts the packets of a batch in their flows. If these let all of them come to the same
+    /// end, returns it.
+    fn count(&self, batch: &Batch) -> Option<End> {
         let Keys { keys, flows, .. } = &self.keys;
-        let (mut port, mut is_same) = (None, true);
+        let (mut end, mut is_same) = (None, true);
         for ((packet, key), &flow) in batch.iter().zip(keys.iter()).zip(flows) {
             let Some((plan, record)) = self.lookup.flows.hit(flow) else {
                 is_same = false;
@@ -473,11 +599,11 @@ impl Pipeline {
             };
             record.count(1, packet.len() as u64, key.key().tcp_flags.get(), self.now);
             match plan {
-                Plan::Output(out) => is_same &= *port.get_or_insert(*out) == *out,
+                Plan::End(next) => is_same &= *end.get_or_insert(*next) == *next,
                 Plan::Actions(_) => is_same = false,
             }
         }
-        port.filter(|_| is_same)
+        end.filter(|_| is_same)
     }
 
     /// Does to the packets of a batch, in order, what their flows or the answers say.
@@ -488,7 +614,12 @@ impl Pipeline {
             let flow = self.keys.flows[place];
             let plan = self.lookup.flows.hit(flow).map(|(plan, _)| plan);
             let actions = match (plan, self.answers[place].take()) {
-                (Some(Plan::Output(port)), None) => {
+                (Some(Plan::End(End::Drop(reason))), None) => {
+                    self.drops.add(*reason, 1);
+                    drain.skip();
+                    continue;
+                }
+                (Some(Plan::End(End::Output(port))), None) => {
                     let (port, counters) = (*port, self.statistics.counters());
                     self.transmit.push_next(port, &mut drain, counters, &mut self.drops);
                     continue;
@@ -513,6 +644,8 @@ impl Pipeline {
             counters: self.statistics.counters(),
             drops: &mut self.drops,
             meters: &self.meters,
+            tunnels: &mut self.tunnels,
+            metadata: &mut self.metadata,
             handler: &*self.handler,
             recirculated: &mut self.recirculated,
             scratch: &mut self.scratch,
@@ -589,3 +722,8 @@ pub(crate) fn flow_id(key: &FlowKey, mask: &FlowMask) -> Ufid {
     };
     Ufid(part(1) << 96 | part(2) << 64 | part(3) << 32 | part(4))
 }
+
+#[cfg(test)]
+mod bench;
+#[cfg(test)]
+mod traffic;

@@ -15,7 +15,6 @@ use super::pipeline::Pipeline;
 use super::statistics::{LOAD_INTERVAL, Load, Statistics, ThreadLoad};
 use crate::datapath::PortNumber;
 use crate::offload::DrainWatch;
-use crate::offload::stage::recover;
 
 /// How often subtables are ranked, and idle transmit queues left to others.
 const RANK_INTERVAL: Duration = Duration::from_secs(1);
@@ -192,6 +191,7 @@ impl Worker {
     /// What is due now and then.
     fn keep_house(&mut self, now: Duration) {
         self.pipeline.drops.publish();
+        self.pipeline.tunnels.events.publish();
         if now >= self.next_rank {
             self.next_rank = now + RANK_INTERVAL;
             self.pipeline.lookup.rank();
@@ -239,9 +239,10 @@ fn receive(queue: &mut Receive, pipeline: &mut Pipeline, policy: CachePolicy) ->
     } else {
         queue.watch.received(count);
         if capabilities.contains(Capabilities::RESTORE) {
-            recover(&mut *queue.queue, &mut queue.batch, &mut pipeline.drops);
+            pipeline.process_restored(&mut *queue.queue, &mut queue.batch, policy);
+        } else {
+            pipeline.process_marked(&mut queue.batch, policy, 0);
         }
-        pipeline.process_marked(&mut queue.batch, queue.port, policy);
     }
     pipeline.flush(false);
     count

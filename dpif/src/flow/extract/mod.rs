@@ -5,13 +5,14 @@
 //! gives are padding. An IPv4 header whose lengths contradict each other, or the packet, gives
 //! no addresses, and an IPv6 header whose extensions are cut short gives nothing but addresses.
 
+mod common;
 mod network;
 mod transport;
 
 use netdev::packet::{Descriptor, NO_LAYER, PacketMut};
 use netdev::wire::ethernet::{self, EthernetHeader, MacAddress, SnapHeader, ether_type};
 use netdev::wire::mpls::{self, MplsEntry};
-use netdev::wire::{ip_protocol, split, vlan};
+use netdev::wire::{split, vlan};
 use zerocopy::network_endian::{U16, U32};
 
 use super::field::Field;
@@ -56,6 +57,9 @@ impl PacketKey {
     /// Zeroes the lines in use but those of `kept`.
     #[inline]
     fn clear_all_but(&mut self, kept: LineSet) {
+        if kept.contains(self.lines) {
+            return;
+        }
         for line in self.lines.without(kept).indices() {
             self.key.lines_mut()[line] = [0; LINE_WORDS];
         }
@@ -79,6 +83,11 @@ pub fn extract(
     vlan_limit: usize,
     to: &mut PacketKey,
 ) {
+    let (descriptor, bytes) = packet.parts_mut();
+    if descriptor.is_whole() {
+        let bytes = &*bytes;
+        return extract_bytes(bytes, bytes.len(), descriptor, metadata, vlan_limit, to);
+    }
     let length = packet.view().len();
     if packet.view().data().len() < length.min(HEADER_BYTES) {
         let mut headers = [0; HEADER_BYTES];
@@ -100,85 +109,13 @@ pub fn extract_bytes(
     vlan_limit: usize,
     to: &mut PacketKey,
 ) {
-    if length != bytes.len() || metadata.is_some() || !common(bytes, descriptor, to) {
+    if length != bytes.len()
+        || metadata.is_some()
+        || !common::extract(bytes, descriptor, vlan_limit, to)
+    {
         general(bytes, length, descriptor, metadata, vlan_limit, to);
     }
 }
-
-/// Bytes of a frame that the common class copies to its key.
-const COMMON: usize = 48;
-
-/// Which of these bytes are matched on for TCP; the others make room for what the frame lacks.
-const TCP_MASK: [u64; COMMON / 8] = common_mask(true);
-const UDP_MASK: [u64; COMMON / 8] = common_mask(false);
-
-const fn common_mask(tcp: bool) -> [u64; COMMON / 8] {
-    let mut mask = [[0; 8]; COMMON / 8];
-    let mut at = 0;
-    while at < COMMON {
-        // Addresses and type; type of service; time to live and protocol; addresses and ports;
-        // TCP flags.
-        mask[at / 8][at % 8] = match at {
-            0..=13 | 15 | 22..=23 | 26..=37 => 0xff,
-            46 if tcp => 0x0f,
-            47 if tcp => 0xff,
-            _ => 0,
-        };
-        at += 1;
-    }
-    let mut words = [0; COMMON / 8];
-    let mut word = 0;
-    while word < COMMON / 8 {
-        words[word] = u64::from_ne_bytes(mask[word]);
-        word += 1;
-    }
-    words
-}
-
-/// Extracts the key of an untagged, whole TCP or UDP packet over IPv4 without options, which has
-/// neither metadata nor contradictions. Returns false for every other packet.
-#[inline]
-fn common(bytes: &[u8], descriptor: &mut Descriptor, to: &mut PacketKey) -> bool {
-    let Some(head) = bytes.first_chunk::<COMMON>() else { return false };
-    let half = |at: usize| u32::from(u16::from_be_bytes([head[at], head[at + 1]]));
-    let (mask, transport) = match head[23] {
-        ip_protocol::TCP => (&TCP_MASK, u32::from(head[46] >> 4) * 4),
-        ip_protocol::UDP => (&UDP_MASK, 20),
-        _ => return false,
-    };
-    // UDP's header is 8 bytes long, but as many as TCP has at least are asked for in both cases:
-    // UDP with less than 12 bytes of data is not common.
-    let total_length = half(16);
-    let mut unusual = half(12) ^ u32::from(ether_type::IPV4);
-    unusual |= u32::from(head[14]) ^ 0x45;
-    unusual |= half(20) & 0x3fff;
-    unusual |= u32::from(transport < 20) | u32::from(total_length < 20 + transport);
-    unusual |= u32::from(total_length as usize > bytes.len() - ETHERNET);
-    unusual |= u32::from(descriptor.l3_type) | u32::from(descriptor.vlan().is_some());
-    if unusual != 0 {
-        return false;
-    }
-    to.clear_all_but(LineSet::FIRST);
-    to.lines = LineSet::FIRST;
-    let line = &mut to.key.lines_mut()[0];
-    let (words, _) = head.as_chunks::<8>();
-    for word in 0..COMMON / 8 {
-        line[word] = u64::from_ne_bytes(words[word]) & mask[word];
-    }
-    let pair = |low: u32, high: u32| {
-        let ([a, b, c, d], [e, f, g, h]) = (low.to_be_bytes(), high.to_be_bytes());
-        u64::from_ne_bytes([a, b, c, d, e, f, g, h])
-    };
-    line[2] |= pair(descriptor.in_port, 0);
-    line[6] = pair(descriptor.recirc_id, descriptor.dp_hash);
-    line[7] = pair(descriptor.skb_mark, descriptor.skb_priority);
-    descriptor.l3 = ETHERNET as u16;
-    descriptor.l4 = ETHERNET as u16 + 20;
-    true
-}
-
-/// Bytes of an Ethernet header.
-const ETHERNET: usize = size_of::<EthernetHeader>();
 
 /// The rest of a packet. `hidden` bytes follow those in `bytes` that are there to read.
 #[derive(Clone, Copy)]

@@ -242,4 +242,10 @@ fn a_device_that_cannot_be_asked_leaves_everything_as_it_was() {
     rule.undo(before);
     assert_eq!(rule, before);
     assert_eq!(rule.step(now), Step::Insert);
+    // Nor does it bring back the hope for an answer that was given up.
+    let (before, later) = (rule, now + ANSWER_LIMIT);
+    assert_eq!(rule.step(later), Step::Remove);
+    rule.undo(before);
+    assert_eq!((rule.state, rule.deadline()), (State::Doubtful, None));
+    assert_eq!(rule.step(later), Step::Remove);
 }
