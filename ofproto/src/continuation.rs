@@ -8,6 +8,8 @@ use crate::openflow::action::Action;
 use crate::openflow::flow_match::{Match, ct_state};
 use crate::openflow::message::{Continuation, PacketIn, Remaining};
 use crate::openflow::slot::Slot;
+use crate::openflow::tlv_map::TlvMap;
+use crate::openflow::value::{VALUE_LEN, Value};
 use crate::recirculation::{FrozenMetadata, FrozenState, StackValue};
 use crate::switches::SwitchId;
 
@@ -24,8 +26,9 @@ pub fn continuation(state: &FrozenState, datapath_port: u32) -> Continuation {
     }
 }
 
-/// The state in which a packet that a controller returns is to go on.
-pub fn state_of(packet_in: &PacketIn) -> FrozenState {
+/// The state in which a packet that a controller returns is to go on. `tlv` maps the tunnel options
+/// of its switch.
+pub fn state_of(packet_in: &PacketIn, tlv: &TlvMap) -> FrozenState {
     let Continuation { bridge, stack, mirrors, conntracked, actions, action_set, .. } =
         &packet_in.continuation;
     let actions: Vec<Action> = actions
@@ -38,7 +41,7 @@ pub fn state_of(packet_in: &PacketIn) -> FrozenState {
     FrozenState {
         switch: SwitchId(*bridge),
         table: 0,
-        metadata: FrozenMetadata::of(&Flow::of_match(&packet_in.metadata).0),
+        metadata: FrozenMetadata::of(&Flow::of_match(&packet_in.metadata, tlv).0),
         stack: stack.iter().rev().map(|bytes| stack_value(bytes)).collect(),
         mirrors: *mirrors,
         conntracked: *conntracked,
@@ -52,14 +55,11 @@ pub fn state_of(packet_in: &PacketIn) -> FrozenState {
 }
 
 fn stack_bytes(value: &StackValue) -> Vec<u8> {
-    let bytes = value.value.to_be_bytes();
-    let start = bytes.len().saturating_sub(value.bytes.into());
-    bytes.get(start..).unwrap_or(&bytes).to_vec()
+    value.value.to_bytes(value.bytes.into())
 }
 
 fn stack_value(bytes: &[u8]) -> StackValue {
-    let value = bytes.iter().fold(0, |value, byte| value << 8 | u128::from(*byte));
-    StackValue { bytes: bytes.len().min(size_of::<u128>()) as u8, value }
+    StackValue { bytes: bytes.len().min(VALUE_LEN) as u8, value: Value::from_bytes(bytes) }
 }
 
 /// Actions by the rule that they are from.
@@ -79,18 +79,23 @@ fn by_rule(actions: &[Action]) -> Vec<Remaining> {
     parts
 }
 
-/// What is known of a packet beside its headers, as controllers are told.
-pub fn packet_metadata(flow: &Flow) -> Match {
+/// What is known of a packet beside its headers, as controllers are told. `tlv` maps its tunnel
+/// options.
+pub fn packet_metadata(flow: &Flow, tlv: &TlvMap) -> Match {
     let mut mask = Flow::default();
     let packet = &flow.packet;
     mask.in_port.set(u16::MAX);
     mask.registers.as_flattened_mut().fill(u8::MAX);
     mask.metadata.set(u64::MAX);
     mask.packet = metadata_bits(packet);
-    let all = flow.to_match(&mask);
+    mask.tunnel_metadata = flow.tunnel_metadata.all_bits();
+    let all = flow.to_match(&mask, tlv);
     let mut shown = Match::new();
     for entry in all.entries() {
-        if entry.slot == Slot::IN_PORT || !entry.value.is_zero() {
+        if let Some(index) = entry.slot.tun_metadata_index() {
+            // All that one packet has fits.
+            let _ = shown.set_tun_metadata(index, &entry.value, &entry.mask, entry.len, false);
+        } else if entry.slot == Slot::IN_PORT || !entry.value.is_zero() {
             shown.set(entry.slot, entry.value.low(), entry.mask.low());
         }
     }
@@ -109,7 +114,7 @@ pub fn packet_metadata(flow: &Flow) -> Match {
 
 /// The bits of a packet's key that are not from its headers.
 fn metadata_bits(packet: &FlowKey) -> FlowKey {
-    use dpif::flow::Field;
+    use dpif::flow::{Field, tunnel_flag};
     let mut bits = FlowKey::default();
     for field in Field::ALL.iter().filter(|field| {
         field.prerequisite() == Prerequisite::Tunnel
@@ -117,6 +122,8 @@ fn metadata_bits(packet: &FlowKey) -> FlowKey {
     }) {
         bits.set(*field, field.bits());
     }
+    // The other flags are none that a match can have.
+    bits.tunnel.flags.set(tunnel_flag::OAM);
     let mut show = |fields: &[Field]| fields.iter().for_each(|field| bits.set(*field, u128::MAX));
     show(&[Field::SkbMark, Field::PacketNamespace, Field::PacketType]);
     show(&[Field::CtState, Field::CtZone, Field::CtMark, Field::CtLabel]);
@@ -142,14 +149,15 @@ mod tests {
     use crate::port::PortNumber;
 
     fn state() -> FrozenState {
-        let (flow, _) = Flow::of_match(&parse_match("in_port=3,reg1=7", &NoNames).unwrap());
+        let (flow, _) =
+            Flow::of_match(&parse_match("in_port=3,reg1=7", &NoNames).unwrap(), &TlvMap::default());
         FrozenState {
             switch: SwitchId([7; 16]),
             table: 0,
             metadata: FrozenMetadata::of(&flow),
             stack: vec![
-                StackValue { bytes: 2, value: 0x102 },
-                StackValue { bytes: 4, value: 0x0304_0506 },
+                StackValue { bytes: 2, value: Value::from(0x102) },
+                StackValue { bytes: 4, value: Value::from(0x0304_0506) },
             ],
             mirrors: 5,
             conntracked: true,
@@ -202,19 +210,25 @@ mod tests {
             userdata: vec![],
             continuation: sent,
         };
-        assert_eq!(state_of(&packet_in), state());
+        assert_eq!(state_of(&packet_in, &TlvMap::default()), state());
     }
 
     #[test]
     fn controllers_are_told_what_is_not_zero() {
         let text = |flow: &Flow| {
             let mut text = String::new();
-            print_match(&mut text, &packet_metadata(flow), DEFAULT_PRIORITY, &NoNames);
+            print_match(
+                &mut text,
+                &packet_metadata(flow, &TlvMap::default()),
+                DEFAULT_PRIORITY,
+                &NoNames,
+            );
             text
         };
         let mut flow = Flow::of_packet(FlowKey::default(), PortNo(0));
         assert_eq!(text(&flow), "in_port=0");
-        flow.unite(&Flow::of_match(&parse_match("reg2=0x5,metadata=0x7", &NoNames).unwrap()).0);
+        let fields = parse_match("reg2=0x5,metadata=0x7", &NoNames).unwrap();
+        flow.unite(&Flow::of_match(&fields, &TlvMap::default()).0);
         flow.packet.skb_mark.set(3);
         flow.packet.tunnel.id.set(9);
         flow.packet.eth_type.set(ether_type::IPV4);

@@ -8,6 +8,7 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 use dpif::flow::FlowKey;
+use netdev::wire::geneve::MAX_OPTIONS;
 use netdev::wire::vlan;
 use zerocopy::network_endian::{U16, U32, U64};
 use zerocopy::{
@@ -19,10 +20,12 @@ use crate::openflow::field::Field;
 use crate::openflow::flow_match::Match;
 use crate::openflow::port::PortNo;
 use crate::openflow::slot::Slot;
+use crate::openflow::tlv_map::{TlvMap, TunnelMetadata};
 use crate::openflow::value::{Value, low_ones};
+use crate::tunnel::{InvalidOptions, metadata_of};
 
 /// Words of a flow.
-pub const FLOW_WORDS: usize = 96;
+pub const FLOW_WORDS: usize = 128;
 /// Number of 128-bit registers; each is four of 32 bits.
 const N_XXREGS: usize = crate::openflow::slot::N_XXREGS as usize;
 
@@ -45,7 +48,9 @@ pub struct Flow {
     pub in_port: U16,
     /// The port to which the action set sends the packet.
     pub actset_output: U16,
-    reserved: [u8; 48],
+    /// Tunnel options that are mapped to fields.
+    pub tunnel_metadata: TunnelMetadata,
+    reserved: [u8; 40],
 }
 
 const _: () = assert!(size_of::<Flow>() == FLOW_WORDS * size_of::<u64>());
@@ -65,6 +70,7 @@ impl std::fmt::Debug for Flow {
             .field("conj_id", &self.conj_id.get())
             .field("in_port", &self.in_port.get())
             .field("actset_output", &self.actset_output.get())
+            .field("tunnel_metadata", &self.tunnel_metadata)
             .finish()
     }
 }
@@ -75,7 +81,7 @@ enum Place {
     Bytes(Range<usize>),
     /// Name space and type, which are apart from each other.
     PacketType,
-    /// Nowhere: mapped tunnel options.
+    /// Nowhere that is the same for all switches: mapped tunnel options.
     None,
 }
 
@@ -213,25 +219,45 @@ impl Flow {
         transmute_mut!(self)
     }
 
-    /// Value and mask that a match stands for. Mapped tunnel options are left out.
-    pub fn of_match(flow_match: &Match) -> (Self, Self) {
+    /// Value and mask that a match stands for. Tunnel options are where `tlv` maps them.
+    pub fn of_match(flow_match: &Match, tlv: &TlvMap) -> (Self, Self) {
         let is_neighbour_discovery = flow_match.is_neighbor_discovery();
         let (mut value, mut mask) = (Self::default(), Self::default());
         for (slot, bits, bit_mask) in flow_match.numbers() {
             value.set_slot(slot, is_neighbour_discovery, bits);
             mask.set_slot(slot, is_neighbour_discovery, bit_mask);
         }
+        for entry in flow_match.tunnel_metadata() {
+            if let Some(index) = entry.slot.tun_metadata_index()
+                && let Some(option) = tlv.get(index)
+            {
+                value.tunnel_metadata.set(index, option, &entry.value, &entry.mask);
+                mask.tunnel_metadata.set(index, option, &entry.mask, &entry.mask);
+            }
+        }
         (value, mask)
     }
 
-    /// The match for packets that are like this one in every bit of `mask`. Mapped tunnel options
-    /// and headers behind the outermost of their kind are left out.
-    pub fn to_match(&self, mask: &Flow) -> Match {
+    /// The match for packets that are like this one in every bit of `mask`. Headers behind the
+    /// outermost of their kind are left out. Tunnel options are where `tlv` maps them.
+    pub fn to_match(&self, mask: &Flow, tlv: &TlvMap) -> Match {
         let is_neighbour_discovery = self.is_neighbour_discovery();
         let mut flow_match = Match::new();
         for slot in Slot::fixed() {
             let value = self.slot(slot, is_neighbour_discovery);
             flow_match.set(slot, value, mask.slot(slot, is_neighbour_discovery));
+        }
+        for (index, option) in tlv.iter().filter(|(index, _)| mask.tunnel_metadata.has(*index)) {
+            if !self.tunnel_metadata.has(index) {
+                flow_match.set_tun_metadata_absent(index);
+                continue;
+            }
+            let bytes = option.bytes();
+            let value = self.tunnel_metadata.value(option);
+            let mask = mask.tunnel_metadata.value(option);
+            let is_masked = bytes == 0 || !mask.is_ones(8 * bytes);
+            // All fields of a map have room in a match.
+            let _ = flow_match.set_tun_metadata(index, &value, &mask, bytes, is_masked);
         }
         flow_match
     }
@@ -331,20 +357,55 @@ impl Flow {
         self.set_slot(slot, is_neighbour_discovery, old | bits);
     }
 
+    /// What the value of a field is, also of one for a tunnel option, which `tlv` maps.
+    pub fn value(&self, field: Field, tlv: &TlvMap) -> Value {
+        match field.slot().tun_metadata_index() {
+            Some(index) => match tlv.get(index) {
+                Some(option) => self.tunnel_metadata.value(option),
+                None => Value::ZERO,
+            },
+            None => Value::from(self.field(field)),
+        }
+    }
+
+    /// As [`set_field`](Self::set_field), also for tunnel options, as far as `tlv` maps them.
+    pub fn set_value(&mut self, field: Field, value: &Value, mask: &Value, tlv: &TlvMap) {
+        match field.slot().tun_metadata_index() {
+            Some(index) => {
+                if let Some(option) = tlv.get(index) {
+                    self.tunnel_metadata.set(index, option, value, mask);
+                }
+            }
+            None => self.set_field(field, value.low(), mask.low()),
+        }
+    }
+
+    /// As [`note_field`](Self::note_field), also for tunnel options.
+    pub fn note_value(&mut self, flow: &Flow, field: Field, mask: &Value, tlv: &TlvMap) {
+        match field.is_variable() {
+            true => self.set_value(field, mask, mask, tlv),
+            false => self.note_field(flow, field, mask.low()),
+        }
+    }
+
     /// Some bits of a field.
-    pub fn subfield(&self, subfield: &Subfield) -> u128 {
-        self.field(subfield.field) >> subfield.offset & low_ones(subfield.bits.into())
+    pub fn subfield(&self, subfield: &Subfield, tlv: &TlvMap) -> Value {
+        let (offset, bits) = (usize::from(subfield.offset), usize::from(subfield.bits));
+        match subfield.field.is_variable() {
+            true => self.value(subfield.field, tlv).shr(offset).and(&Value::ones(bits)),
+            false => Value::from(self.field(subfield.field) >> offset & low_ones(bits)),
+        }
     }
 
-    /// Sets some bits of a field.
-    pub fn set_subfield(&mut self, subfield: &Subfield, value: u128) {
-        let mask = low_ones(subfield.bits.into()) << subfield.offset;
-        self.set_field(subfield.field, value << subfield.offset, mask);
-    }
-
-    /// What the value of a field is as a number of the protocol.
-    pub fn value(&self, field: Field) -> Value {
-        Value::from(self.field(field))
+    /// Makes fields of the packet's tunnel options, those that `tlv` maps, and forgets the others.
+    ///
+    /// # Errors
+    /// When an option is cut short, longer or shorter than mapped, or not mapped but critical.
+    pub fn map_options(&mut self, tlv: &TlvMap) -> Result<(), InvalidOptions> {
+        let tunnel = &mut self.packet.tunnel;
+        self.tunnel_metadata = metadata_of(tunnel.used_options(), tlv)?;
+        (tunnel.options_length, tunnel.options) = (0, [0; MAX_OPTIONS]);
+        Ok(())
     }
 
     /// Whether the packet is like `value` in every bit of `mask`.
@@ -393,7 +454,7 @@ mod tests {
         flow_match.set_exact(Slot::ETH_TYPE, 0x0800);
         flow_match.set(Slot::NW_DST, 0x0a00_0000, 0xff00_0000);
         flow_match.set(Slot::xxreg(0), 7 << 96, 0xffff_ffff << 96);
-        let (value, mask) = Flow::of_match(&flow_match);
+        let (value, mask) = Flow::of_match(&flow_match, &TlvMap::default());
         let mut flow = Flow::of_packet(FlowKey::default(), PortNo(1));
         flow.packet.eth_type.set(0x0800);
         flow.packet.ipv4_dst.set(0x0a01_0203);

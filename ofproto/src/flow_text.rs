@@ -7,19 +7,21 @@ use netdev::wire::{ip_protocol, mpls};
 use crate::flow::Flow;
 use crate::openflow::flow_match::{Match, ct_state};
 use crate::openflow::text::{DEFAULT_PRIORITY, InnerHeaders, Names, print_match_of_packet};
+use crate::openflow::tlv_map::TlvMap;
 
-/// The fields of a packet. Of what is not in its headers, only what is not zero.
-pub fn packet_text(flow: &Flow, names: &dyn Names) -> String {
-    megaflow_text(flow, &shown(flow), names)
+/// The fields of a packet, tunnel options among them as `tlv` maps them. Of what is not in its
+/// headers, only what is not zero.
+pub fn packet_text(flow: &Flow, tlv: &TlvMap, names: &dyn Names) -> String {
+    megaflow_text(flow, &shown(flow), tlv, names)
 }
 
 /// The match for packets that have all the fields of this one.
-pub fn packet_match(flow: &Flow) -> Match {
-    flow.to_match(&shown(flow))
+pub fn packet_match(flow: &Flow, tlv: &TlvMap) -> Match {
+    flow.to_match(&shown(flow), tlv)
 }
 
 /// The fields of packets that are like `flow` in every bit of `mask`.
-pub fn megaflow_text(flow: &Flow, mask: &Flow, names: &dyn Names) -> String {
+pub fn megaflow_text(flow: &Flow, mask: &Flow, tlv: &TlvMap, names: &dyn Names) -> String {
     let (packet, bits) = (&flow.packet, &mask.packet);
     let [_, tag] = packet.vlans;
     let [_, tag_mask] = bits.vlans;
@@ -33,13 +35,14 @@ pub fn megaflow_text(flow: &Flow, mask: &Flow, names: &dyn Names) -> String {
         ],
     };
     let mut text = String::new();
-    print_match_of_packet(&mut text, &flow.to_match(mask), inner, DEFAULT_PRIORITY, names);
+    print_match_of_packet(&mut text, &flow.to_match(mask, tlv), inner, DEFAULT_PRIORITY, names);
     text
 }
 
 /// The fields that are worth showing of a packet.
 fn shown(flow: &Flow) -> Flow {
     let mut mask = Flow::default();
+    mask.tunnel_metadata = flow.tunnel_metadata.all_bits();
     let packet = &flow.packet;
     let mut show = |fields: &[Field]| {
         fields.iter().for_each(|field| mask.packet.set(*field, u128::MAX));
@@ -169,7 +172,7 @@ mod tests {
     }
 
     fn shown_text(text: &str) -> String {
-        packet_text(&packet(text), &NoNames)
+        packet_text(&packet(text), &TlvMap::default(), &NoNames)
     }
 
     #[test]
@@ -210,14 +213,15 @@ mod tests {
     fn registers_and_metadata_show_if_set() {
         let mut flow = packet("eth(src=50:54:00:00:00:05,dst=50:54:00:00:00:07),eth_type(0x1234)");
         flow.metadata.set(5);
-        let (value, mask) = Flow::of_match(&parse_match("reg1=0x7,reg31=9", &NoNames).unwrap());
+        let (value, mask) =
+            Flow::of_match(&parse_match("reg1=0x7,reg31=9", &NoNames).unwrap(), &TlvMap::default());
         flow.unite(&value);
         assert_eq!(
-            packet_text(&flow, &NoNames),
+            packet_text(&flow, &TlvMap::default(), &NoNames),
             "reg1=0x7,reg31=0x9,metadata=0x5,in_port=1,vlan_tci=0x0000,\
              dl_src=50:54:00:00:00:05,dl_dst=50:54:00:00:00:07,dl_type=0x1234"
         );
-        assert_eq!(megaflow_text(&flow, &mask, &NoNames), "reg1=0x7,reg31=0x9");
+        assert_eq!(megaflow_text(&flow, &mask, &TlvMap::default(), &NoNames), "reg1=0x7,reg31=0x9");
     }
 
     #[test]
@@ -235,7 +239,7 @@ mod tests {
         mask.packet.vlans[0].tci.set(0x1fff);
         mask.in_port.set(u16::MAX);
         assert_eq!(
-            megaflow_text(&flow, &mask, &NoNames),
+            megaflow_text(&flow, &mask, &TlvMap::default(), &NoNames),
             "recirc_id=0,eth,ip,in_port=1,vlan_tci=0x0000/0x1fff,nw_dst=5.6.0.0/16,nw_frag=no"
         );
     }

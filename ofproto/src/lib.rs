@@ -14,12 +14,15 @@ pub mod handle;
 pub mod mac_table;
 pub mod meter;
 pub mod mirror;
+pub mod neighbour;
+pub mod news;
 pub mod openflow;
 pub mod packet_in_queue;
 pub mod port;
 pub mod port_settings;
 pub mod recirculation;
 pub mod revalidate;
+pub mod route;
 pub mod rule;
 pub mod rule_text;
 pub mod switch;
@@ -27,6 +30,8 @@ pub mod switches;
 pub mod tables;
 pub mod trace;
 pub mod translate;
+pub mod tunnel;
+pub mod underlay;
 pub mod upcall;
 
 use netdev::coverage::Counter;
@@ -50,6 +55,7 @@ pub static COVERAGE: &[&Counter] = &[
     &revalidate::FLOW_LIMIT_REDUCED,
     &revalidate::FLOW_LIMIT_SCALED,
     &tables::EXPIRED,
+    &underlay::REQUESTS,
     &upcall::FLOW_LIMIT_HIT,
     &upcall::NOT_COLLECTED,
     &packet_in_queue::OVERFLOW,

@@ -3,8 +3,10 @@
 //! Poll threads read and change the table while their packets wait, so most of what they do needs
 //! a read lock alone.
 
+mod busiest;
 mod entries;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
@@ -80,6 +82,8 @@ struct Table {
     size: usize,
     /// VLANs whose packets all go everywhere.
     flooded: Option<VlanSet>,
+    /// When all addresses on a port were forgotten last.
+    forgotten: BTreeMap<PortNumber, Duration>,
     statistics: MacStatistics,
 }
 
@@ -91,6 +95,7 @@ impl MacTable {
             ageing: DEFAULT_AGEING,
             size: DEFAULT_SIZE,
             flooded: None,
+            forgotten: BTreeMap::new(),
             statistics: MacStatistics::default(),
         };
         Self { table: RwLock::new(table), epoch }
@@ -146,9 +151,15 @@ impl MacTable {
     }
 
     /// Takes note that `address` sent on `port` at some time, unless it is known to have sent
-    /// since. Flows tell so of their packets, after the fact.
+    /// since, or the port's addresses were forgotten since. Flows tell so of their packets, after
+    /// the fact.
     pub fn refresh(&self, vlan: u16, address: EthernetAddress, port: PortNumber, time: Duration) {
-        let known = self.read().entries.get(&(vlan, address)).and_then(Entry::used);
+        let table = self.read();
+        if table.forgotten.get(&port).is_some_and(|forgotten| *forgotten > time) {
+            return;
+        }
+        let known = table.entries.get(&(vlan, address)).and_then(Entry::used);
+        drop(table);
         if known.is_none_or(|known| known < time.as_secs()) {
             self.learn(vlan, address, port);
         }
@@ -192,7 +203,13 @@ impl MacTable {
 
     /// Forgets every address on `port`, when the port goes or means something else.
     pub fn flush_port(&self, port: PortNumber) {
+        self.write().forgotten.insert(port, clock::now());
         self.remove_where(|_, entry| entry.port == port);
+    }
+
+    /// Forgets one learned address.
+    pub fn forget(&self, vlan: u16, address: EthernetAddress) {
+        self.remove_where(|station, entry| *station == (vlan, address) && !entry.is_static());
     }
 
     fn remove_where(&self, condition: impl Fn(&Station, &Entry) -> bool) {

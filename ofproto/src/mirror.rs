@@ -10,6 +10,7 @@ use tracing::warn;
 use crate::flow::Flow;
 use crate::openflow::slot::Slot;
 use crate::openflow::text::{Names, parse_packet_fields};
+use crate::openflow::tlv_map::TlvMap;
 use crate::port::PortNumber;
 use crate::port_settings::VlanSet;
 
@@ -186,7 +187,7 @@ fn parse_filter(
         // Ports are chosen otherwise.
         return Err(" due to in_port field.".to_owned());
     }
-    Ok(Some(Arc::new(Flow::of_match(&fields))))
+    Ok(Some(Arc::new(Flow::of_match(&fields, &TlvMap::default()))))
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use netdev::coverage::Counter;
-use tokio::sync::Notify;
-
+use crate::news::News;
 use crate::openflow::message::PacketIn;
 use crate::switches::SwitchId;
+use netdev::coverage::Counter;
 
 pub(crate) static OVERFLOW: Counter = Counter::new("packet_in_overflow");
 
@@ -31,13 +30,18 @@ pub struct QueuedPacketIn {
 }
 
 /// See the [module](self).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PacketInQueue {
     waiting: Mutex<VecDeque<QueuedPacketIn>>,
-    ready: Notify,
+    news: News,
 }
 
 impl PacketInQueue {
+    /// An empty queue. Packets in it are `news`.
+    pub(crate) fn new(news: News) -> Self {
+        Self { waiting: Mutex::default(), news }
+    }
+
     /// Adds a packet, or counts it as lost if too many wait.
     pub fn push(&self, packet: QueuedPacketIn) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -47,17 +51,12 @@ impl PacketInQueue {
         }
         waiting.push_back(packet);
         drop(waiting);
-        self.ready.notify_one();
+        self.news.arrive();
     }
 
     /// Takes all packets, in the order in which they came.
     pub fn take(&self) -> VecDeque<QueuedPacketIn> {
         std::mem::take(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Completes when a packet came since it last did.
-    pub async fn ready(&self) {
-        self.ready.notified().await;
     }
 }
 
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn packets_beyond_the_capacity_are_lost() {
-        let queue = PacketInQueue::default();
+        let queue = PacketInQueue::new(News::default());
         let lost = OVERFLOW.get();
         for id in 0..CAPACITY as u16 + 2 {
             queue.push(packet(id));

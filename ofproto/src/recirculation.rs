@@ -12,6 +12,8 @@ use zerocopy::IntoBytes;
 
 use crate::flow::{Flow, Registers};
 use crate::openflow::action::Action;
+use crate::openflow::tlv_map::TunnelMetadata;
+use crate::openflow::value::Value;
 use crate::port::PortNumber;
 use crate::switches::SwitchId;
 
@@ -26,6 +28,8 @@ const LINGER: Duration = Duration::from_secs(5);
 pub struct FrozenMetadata {
     /// The tunnel through which it came or is to go.
     pub tunnel: TunnelKey,
+    /// Options of that tunnel that are mapped to fields.
+    pub tunnel_metadata: TunnelMetadata,
     /// Registers.
     pub registers: Registers,
     /// OpenFlow metadata.
@@ -39,6 +43,7 @@ impl FrozenMetadata {
     pub fn of(flow: &Flow) -> Self {
         Self {
             tunnel: flow.packet.tunnel,
+            tunnel_metadata: flow.tunnel_metadata,
             registers: flow.registers,
             metadata: flow.metadata.get(),
             in_port: flow.in_port.get(),
@@ -48,6 +53,7 @@ impl FrozenMetadata {
     /// Gives it to a packet.
     pub fn restore(&self, flow: &mut Flow) {
         flow.packet.tunnel = self.tunnel;
+        flow.tunnel_metadata = self.tunnel_metadata;
         flow.registers = self.registers;
         flow.metadata.set(self.metadata);
         flow.in_port.set(self.in_port);
@@ -55,12 +61,12 @@ impl FrozenMetadata {
 }
 
 /// A value on the stack of rules: its bytes, and the value itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StackValue {
     /// Number of bytes.
     pub bytes: u8,
     /// The value.
-    pub value: u128,
+    pub value: Value,
 }
 
 /// The state of a translation that stopped.
@@ -96,6 +102,7 @@ impl FrozenState {
         (self.switch, self.table, &self.metadata.registers).hash(&mut hasher);
         (self.metadata.metadata, self.metadata.in_port, self.metadata.tunnel.as_bytes())
             .hash(&mut hasher);
+        self.metadata.tunnel_metadata.as_bytes().hash(&mut hasher);
         (&self.stack, self.mirrors, self.conntracked, self.was_mpls).hash(&mut hasher);
         (self.actions.len(), self.action_set.len(), &self.userdata).hash(&mut hasher);
         hasher.finish()

@@ -3,24 +3,28 @@
 
 mod installed;
 mod origin;
+mod pass;
+mod thread;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
-use dpif::action::ActionsText;
+use dpif::WorkerId;
 use dpif::datapath::{Datapath, FlowChange};
-use dpif::flow::{FlowText, MAX_VLANS, Ufid};
-use dpif::offload::OffloadState;
-use dpif::{FlowRecord, WorkerId};
+use dpif::flow::Ufid;
 use netdev::clock;
 use netdev::coverage::Counter;
-use tracing::{debug, warn};
+use tracing::{error, info, warn};
 
-use crate::switches::Switches;
-use crate::translate::{Request, translate};
-use crate::upcall::{FLOW_LIMIT_HIT, Upcalls, flow_actions};
-use installed::InstalledFlows;
+use crate::news::News;
+use crate::upcall::{FLOW_LIMIT_HIT, Upcalls};
+use installed::{SHARDS, Shards};
 use origin::origin_text;
+use pass::{Change, Pass};
+use thread::{Outcome, QUEUE, Reporter, Share, Thread};
 
 pub(crate) static MISSING_FLOW: Counter = Counter::new("revalidate_missing_dp_flow");
 pub(crate) static FLOW_LIMIT_KILL: Counter = Counter::new("upcall_flow_limit_kill");
@@ -28,12 +32,8 @@ pub(crate) static FLOW_LIMIT_GREW: Counter = Counter::new("upcall_flow_limit_gre
 pub(crate) static FLOW_LIMIT_REDUCED: Counter = Counter::new("upcall_flow_limit_reduced");
 pub(crate) static FLOW_LIMIT_SCALED: Counter = Counter::new("upcall_flow_limit_scaled");
 
-/// Time without packets after which a flow goes while there are more than the limit.
-const CROWDED_IDLE: Duration = Duration::from_millis(100);
 /// Shortest time between the starts of two passes.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(5);
-/// Flows that are looked at in one go, between which packets are forwarded.
-const STEP: usize = 1000;
 /// The limit of flows never adapts to less than this.
 const LEAST_FLOW_LIMIT: usize = 1000;
 
@@ -51,6 +51,17 @@ pub struct RevalidateSettings {
     pub flow_limit: usize,
     /// By how much the counters of flows in hardware lag (`offloaded-stats-delay`).
     pub hardware_delay: Duration,
+    /// Number of threads (`n-revalidator-threads`); 0 lets the number of cores decide.
+    pub threads: usize,
+}
+
+impl RevalidateSettings {
+    /// The number of threads: as many as Open vSwitch has, but no more than have work.
+    fn threads(&self) -> usize {
+        let cores = available_parallelism().map_or(1, usize::from).max(2);
+        let threads = if self.threads == 0 { cores / 4 + 1 } else { self.threads };
+        threads.min(SHARDS)
+    }
 }
 
 impl Default for RevalidateSettings {
@@ -61,27 +72,17 @@ impl Default for RevalidateSettings {
             min_packet_rate: 5,
             flow_limit: 200_000,
             hardware_delay: Duration::from_secs(2),
+            threads: 0,
         }
     }
 }
 
-/// A flow that is not to stay as it is, and what is to be done to it.
-type Change = (Arc<FlowRecord>, FlowChange);
-
-/// A pass over all flows.
+/// A pass that is under way.
 #[derive(Debug)]
-struct Pass {
-    start: Duration,
-    epoch: u64,
-    /// The switches of that epoch or later.
-    switches: Arc<Switches>,
-    /// Flows at its start.
-    total: usize,
-    /// The flows that were not looked at yet.
-    flows: std::vec::IntoIter<Arc<FlowRecord>>,
-    /// Flows that are there, as far as the pass knows.
-    left: usize,
-    has_warned: bool,
+struct Progress {
+    pass: Arc<Pass>,
+    /// Threads that have not done their share.
+    running: usize,
 }
 
 /// What passes have found out.
@@ -99,15 +100,19 @@ pub struct RevalidateStatistics {
     pub known: usize,
 }
 
-/// Revalidates the flows of one datapath.
+/// Revalidates the flows of one datapath. Threads judge them; the control thread begins passes and
+/// changes flows.
 #[derive(Debug)]
 pub struct Revalidator {
     upcalls: Arc<Upcalls>,
     settings: RevalidateSettings,
-    installed: InstalledFlows,
+    known: Arc<Shards>,
     statistics: RevalidateStatistics,
-    /// The pass that is under way.
-    pass: Option<Pass>,
+    /// What the threads say. It goes before them, so that none waits to be heard for ever.
+    outcomes: Receiver<Outcome>,
+    reporter: Reporter,
+    threads: Vec<Thread>,
+    progress: Option<Progress>,
     /// When the last pass started, and the epoch then.
     last: Option<(Duration, u64)>,
     is_paused: bool,
@@ -116,14 +121,19 @@ pub struct Revalidator {
 }
 
 impl Revalidator {
-    /// Revalidates flows that `upcalls` made.
-    pub fn new(upcalls: Arc<Upcalls>) -> Self {
+    /// Revalidates flows that `upcalls` made. It is `news` that there is something to
+    /// [`collect`](Self::collect).
+    pub fn new(upcalls: Arc<Upcalls>, news: News) -> Self {
+        let (sender, outcomes) = sync_channel(QUEUE);
         Self {
             upcalls,
             settings: RevalidateSettings::default(),
-            installed: InstalledFlows::default(),
+            known: Arc::default(),
             statistics: RevalidateStatistics::default(),
-            pass: None,
+            outcomes,
+            reporter: Reporter { outcomes: sender, news },
+            threads: vec![],
+            progress: None,
             last: None,
             is_paused: false,
             is_terse: true,
@@ -142,24 +152,17 @@ impl Revalidator {
         self.is_paused = is_paused;
     }
 
-    /// Whether a pass is under way.
-    pub fn is_in_pass(&self) -> bool {
-        self.pass.is_some()
-    }
-
     /// Sets whether passes know flows by their names alone (`upcall/enable-ufid`), or tell the log
     /// of each in full.
     pub fn set_terse(&mut self, is_terse: bool) {
         self.is_terse = is_terse;
     }
 
-    /// When to [`step`](Self::step), by the switch's clock; `None` while paused.
+    /// When to [`begin`](Self::begin) a pass, by the switch's clock; `None` while paused or during
+    /// a pass.
     pub fn due(&self) -> Option<Duration> {
-        if self.is_paused {
+        if self.is_paused || self.progress.is_some() {
             return None;
-        }
-        if self.pass.is_some() {
-            return Some(Duration::ZERO);
         }
         let Some((start, epoch)) = self.last else { return Some(Duration::ZERO) };
         let interval = match epoch == self.upcalls.epoch().get() {
@@ -173,211 +176,165 @@ impl Revalidator {
 
     /// What passes have found out.
     pub fn statistics(&self) -> RevalidateStatistics {
-        RevalidateStatistics { known: self.installed.len(), ..self.statistics }
+        self.statistics
     }
 
     /// Text of `upcall/show` for the datapath with this name, which has `flows` flows now.
     pub fn show(&self, datapath: &str, flows: usize) -> String {
-        let RevalidateStatistics { average, maximum, duration, known, .. } = self.statistics();
+        let RevalidateStatistics { average, maximum, duration, .. } = self.statistics();
         let limit = self.upcalls.flow_limit();
+        let keys = self.threads.iter().map(|thread| {
+            let keys = self.known.count(|shard| thread.share.has(shard));
+            format!("  {}: (keys {keys})\n", thread.number)
+        });
         format!(
             "{datapath}:\n  flows         : (current {flows}) (avg {average}) (max {maximum}) \
-             (limit {limit})\n  dump duration : {}ms\n  ufid enabled : {}\n\n  \
-             0: (keys {known})\n",
+             (limit {limit})\n  dump duration : {}ms\n  ufid enabled : {}\n\n{}",
             duration.as_millis().max(1),
-            self.is_terse
+            self.is_terse,
+            keys.collect::<String>()
         )
     }
 
     /// What a flow was made of, by lines as `ofproto/detrace` has them: nothing while that is not
     /// known, and nothing at all if there is no such flow.
     pub fn origin(&self, ufid: Ufid, thread: WorkerId) -> Option<Option<String>> {
-        let effects = self.installed.effects(ufid, thread)?;
+        let known = self.known.of(ufid)?;
+        let effects = known.effects(ufid, thread)?;
         Some(effects.map(|effects| origin_text(effects, &self.upcalls.switches())))
     }
 
     /// Makes a whole pass over all flows, after the one that is under way.
     pub fn run(&mut self, datapath: &mut Datapath) {
-        while self.pass.is_some() {
-            self.step(datapath);
-        }
-        self.step(datapath);
-        while self.pass.is_some() {
-            self.step(datapath);
+        self.finish(datapath);
+        self.start(datapath, false);
+        self.finish(datapath);
+    }
+
+    /// Removes every flow (`revalidator/purge`), and lets the packets that came have their
+    /// effects.
+    pub fn purge(&mut self, datapath: &mut Datapath) {
+        self.finish(datapath);
+        self.start(datapath, true);
+        self.finish(datapath);
+    }
+
+    /// Begins a pass. While the clock stands, nothing else happens before its end.
+    pub fn begin(&mut self, datapath: &mut Datapath) {
+        self.start(datapath, false);
+        if clock::is_stopped() {
+            self.finish(datapath);
         }
     }
 
-    /// Goes on with the pass that is under way, or begins one.
-    pub fn step(&mut self, datapath: &mut Datapath) {
-        let mut pass = self.pass.take().unwrap_or_else(|| self.begin(datapath, clock::now()));
-        let mut changes = vec![];
-        let flows: Vec<_> = pass.flows.by_ref().take(STEP).collect();
-        for flow in flows.into_iter().filter(|flow| !flow.is_dead()) {
-            changes.extend(self.judge(&flow, &mut pass).map(|change| (flow, change)));
+    /// Takes in what the threads found out, and changes flows.
+    pub fn collect(&mut self, datapath: &mut Datapath) {
+        while let Ok(outcome) = self.outcomes.try_recv() {
+            self.take(outcome, datapath);
         }
-        self.apply(datapath, changes);
-        self.upcalls.set_flow_count(datapath.flow_count());
-        if pass.flows.len() > 0 {
-            self.pass = Some(pass);
+    }
+
+    /// Waits for the end of the pass that is under way, if one is.
+    fn finish(&mut self, datapath: &mut Datapath) {
+        while self.progress.is_some()
+            && let Ok(outcome) = self.outcomes.recv()
+        {
+            self.take(outcome, datapath);
+        }
+    }
+
+    /// Starts the threads, unless there are as many as there should be.
+    fn start_threads(&mut self) {
+        let count = self.settings.threads();
+        if self.threads.len() == count {
             return;
         }
-        MISSING_FLOW.add(self.installed.forget_unseen() as u64);
-        pass.switches.recirculations().expire(clock::now());
-        // The counters of rules are as fresh as they get.
-        pass.switches.iter().for_each(|switch| switch.tables.expire(clock::now()));
-        self.last = Some((pass.start, pass.epoch));
-        self.conclude(pass.total, clock::now().saturating_sub(pass.start));
+        info!(target: "ofproto_dpif_upcall", "Setting n-revalidator-threads to {count}");
+        self.threads.clear();
+        for rest in 0..count {
+            let share = Share { rest, count };
+            match Thread::start(share, Arc::clone(&self.known), self.reporter.clone()) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) => error!(
+                    target: "ofproto_dpif_upcall", limited = true,
+                    "cannot start a thread; some flows are not revalidated: {error}"
+                ),
+            }
+        }
     }
 
-    fn begin(&self, datapath: &Datapath, start: Duration) -> Pass {
+    fn start(&mut self, datapath: &Datapath, is_purge: bool) {
+        self.start_threads();
+        let pass = Arc::new(self.pass(datapath, clock::now(), is_purge));
+        let running = self.threads.iter().filter(|thread| thread.begin(&pass)).count();
+        self.last = Some((pass.start, pass.epoch));
+        self.progress = (running > 0).then_some(Progress { pass, running });
+    }
+
+    /// A pass at `start` over all flows that are there now.
+    fn pass(&self, datapath: &Datapath, start: Duration, is_purge: bool) -> Pass {
         // Before the switches, so that these are not older.
         let epoch = self.upcalls.epoch().get();
-        let flows = datapath.dump_flows(None);
-        if !self.is_terse {
-            flows.iter().for_each(|flow| log_dump(&datapath.title(), flow));
-        }
-        if flows.len() >= self.upcalls.flow_limit() {
+        let total = datapath.flow_count();
+        if total >= self.upcalls.flow_limit() {
             FLOW_LIMIT_HIT.add(1);
         }
         Pass {
             start,
             epoch,
             switches: self.upcalls.switches(),
-            total: flows.len(),
-            left: flows.len(),
-            flows: flows.into_iter(),
-            has_warned: false,
+            upcalls: Arc::clone(&self.upcalls),
+            settings: self.settings,
+            last_duration: self.statistics.duration,
+            flows: datapath.flow_view(),
+            is_purge,
+            title: (!self.is_terse && !is_purge).then(|| datapath.title()),
+            total,
+            left: AtomicUsize::new(total),
+            has_warned: AtomicBool::new(false),
         }
     }
 
-    /// Removes every flow (`revalidator/purge`), and lets the packets that came have their
-    /// effects.
-    pub fn purge(&mut self, datapath: &mut Datapath) {
-        let (now, switches) = (clock::now(), self.upcalls.switches());
-        let epoch = self.upcalls.epoch().get();
-        let flows = datapath.dump_flows(None);
-        for flow in &flows {
-            self.make_known(flow, &switches, epoch, now);
-        }
-        datapath.flush_flows();
-        flows.iter().for_each(|flow| self.installed.remove(flow));
-        self.pass = None;
-        self.installed.forget_unseen();
-        self.upcalls.set_flow_count(datapath.flow_count());
-    }
-
-    /// Finds out what the packets of a flow do beside its actions, if nobody knows.
-    fn make_known(
-        &mut self,
-        flow: &Arc<FlowRecord>,
-        switches: &Switches,
-        epoch: u64,
-        now: Duration,
-    ) {
-        let installed = self.installed.get(flow, now);
-        if installed.is_unknown()
-            && installed.new_packets() > 0
-            && let Ok(translation) = translate(switches, Request::flow(flow.key()))
-        {
-            installed.set_true(epoch, flow_actions(&translation), translation);
-        }
-    }
-
-    /// Says how a flow is to change, if it is.
-    fn judge(&mut self, flow: &Arc<FlowRecord>, pass: &mut Pass) -> Option<FlowChange> {
-        let limit = self.upcalls.flow_limit();
-        let is_emergency = pass.left > limit * 2;
-        if is_emergency {
-            self.warn_of_emergency(pass, limit);
-        }
-        let max_idle = if pass.left > limit { CROWDED_IDLE } else { self.settings.max_idle };
-        let change = match is_emergency {
-            true => Some(FlowChange::Remove),
-            false => self.judge_one(flow, pass, max_idle),
-        };
-        match change {
-            Some(FlowChange::Remove) => {
-                pass.left = pass.left.saturating_sub(1);
-                self.make_known(flow, &pass.switches, pass.epoch, pass.start);
+    fn take(&mut self, outcome: Outcome, datapath: &mut Datapath) {
+        match outcome {
+            Outcome::Changes(changes) => self.apply(datapath, changes),
+            Outcome::Done(gone) => {
+                MISSING_FLOW.add(gone as u64);
+                let Some(progress) = &mut self.progress else { return };
+                progress.running -= 1;
+                if progress.running == 0
+                    && let Some(Progress { pass, .. }) = self.progress.take()
+                {
+                    self.end(&pass, datapath);
+                }
             }
-            _ => self.installed.get(flow, pass.start).count(),
-        }
-        change
-    }
-
-    fn warn_of_emergency(&self, pass: &mut Pass, limit: usize) {
-        if std::mem::replace(&mut pass.has_warned, true) {
-            return;
-        }
-        FLOW_LIMIT_KILL.add(1);
-        warn!(
-            target: "ofproto_dpif_upcall",
-            limited = true,
-            "Number of datapath flows ({}) twice as high as current dynamic flow limit ({}).  \
-             Starting to delete flows unconditionally as an emergency measure.",
-            pass.left,
-            limit * 2
-        );
-    }
-
-    fn judge_one(
-        &mut self,
-        flow: &Arc<FlowRecord>,
-        pass: &Pass,
-        max_idle: Duration,
-    ) -> Option<FlowChange> {
-        let last_duration = self.statistics.duration;
-        let installed = self.installed.get(flow, pass.start);
-        let statistics = flow.statistics();
-        let used = statistics.used.unwrap_or(installed.created);
-        let lag = match flow.offload_state() {
-            OffloadState::Full => self.settings.hardware_delay,
-            _ => Duration::ZERO,
-        };
-        if used + max_idle + lag < pass.start {
-            return Some(FlowChange::Remove);
-        }
-        let actions = flow.actions();
-        if installed.is_true_at(pass.epoch, &actions) {
-            return None;
-        }
-        let is_slow = last_duration >= self.settings.max_interval / 2;
-        let rate = self.settings.min_packet_rate;
-        if is_slow && rate != 0 && statistics.used.is_some() {
-            // Seldom used flows come back by themselves, at less cost.
-            let unused = pass.start.saturating_sub(used).as_millis();
-            let between = unused / u128::from(installed.new_packets().max(1));
-            if between >= u128::from(1000 / rate) {
-                return Some(FlowChange::Remove);
-            }
-        }
-        let Ok(translation) = translate(&pass.switches, Request::flow(flow.key())) else {
-            installed.set_lost();
-            return Some(FlowChange::Remove);
-        };
-        // It may take packets for which something else would be right.
-        let is_too_wide = translation.is_transient || !flow.mask().covers(&translation.mask);
-        let wanted = flow_actions(&translation);
-        let is_true = wanted == actions;
-        // The next pass sees at a glance that they are the same.
-        let actions = if is_true { actions } else { wanted };
-        installed.set_true(pass.epoch, Arc::clone(&actions), translation);
-        match (is_too_wide, is_true) {
-            (true, _) => Some(FlowChange::Remove),
-            (false, true) => None,
-            (false, false) => Some(FlowChange::SetActions(actions)),
         }
     }
 
     /// Changes flows. The packets that the removed ones still got have their effects, too.
-    fn apply(&mut self, datapath: &mut Datapath, changes: Vec<Change>) {
+    fn apply(&self, datapath: &mut Datapath, changes: Vec<Change>) {
         let is_removal = |(_, change): &&Change| matches!(change, FlowChange::Remove);
         let removed: Vec<_> =
             changes.iter().filter(is_removal).map(|(flow, _)| Arc::clone(flow)).collect();
-        if !changes.is_empty() {
-            datapath.change_flows(changes);
+        datapath.change_flows(changes);
+        for flow in removed {
+            if let Some(mut known) = self.known.of(flow.ufid()) {
+                known.remove(&flow);
+            }
         }
-        removed.iter().for_each(|flow| self.installed.remove(flow));
+        self.upcalls.set_flow_count(datapath.flow_count());
+    }
+
+    fn end(&mut self, pass: &Pass, datapath: &Datapath) {
+        self.upcalls.set_flow_count(datapath.flow_count());
+        self.statistics.known = self.known.count(|_| true);
+        if pass.is_purge {
+            return;
+        }
+        pass.switches.recirculations().expire(clock::now());
+        // The counters of rules are as fresh as they get.
+        pass.switches.iter().for_each(|switch| switch.tables.expire(clock::now()));
+        self.conclude(pass.total, clock::now().saturating_sub(pass.start));
     }
 
     /// Draws conclusions from how long a pass took.
@@ -405,20 +362,6 @@ impl Revalidator {
         statistics.maximum = statistics.maximum.max(flows);
         statistics.duration = duration;
     }
-}
-
-/// Tells those who follow the datapath closely of a flow that a pass found.
-fn log_dump(datapath: &str, flow: &FlowRecord) {
-    let (key, mask) = (flow.key(), Some(flow.mask()));
-    debug!(
-        target: "dpif",
-        limited = true,
-        "{datapath}: flow_dump {} {}, {}, actions:{}",
-        flow.ufid(),
-        FlowText { key, mask, verbose: true, names: None, vlan_limit: MAX_VLANS },
-        flow.statistics(),
-        ActionsText { actions: &flow.actions(), names: None }
-    );
 }
 
 #[cfg(test)]

@@ -55,27 +55,35 @@ impl RuleParts {
     }
 }
 
-/// What a rule has from the one that it replaces.
+/// What a rule has from how it came about, and from the one that it replaces.
 #[derive(Debug)]
 pub(crate) struct Lineage {
     created: Duration,
+    /// When it was made.
+    modified: Duration,
     statistics: Arc<RuleStatistics>,
 }
 
 impl Lineage {
-    /// Of a rule that replaces none.
-    pub(crate) fn none() -> Self {
+    /// Of a rule that replaces none and is made at `modified`.
+    pub(crate) fn none(modified: Duration) -> Self {
         let now = clock::now();
-        Self { created: now, statistics: Arc::new(RuleStatistics::new(now)) }
+        Self { created: now, modified, statistics: Arc::new(RuleStatistics::new(now)) }
     }
 
-    /// Of a rule that replaces another, which it is as old as if it `is_modified`.
-    pub(crate) fn of(old: &Rule, is_modified: bool, keeps_counts: bool) -> Self {
+    /// Of a rule that replaces another at `modified`. It is as old as that if it `is_modified`.
+    pub(crate) fn of(
+        old: &Rule,
+        is_modified: bool,
+        keeps_counts: bool,
+        modified: Duration,
+    ) -> Self {
         let statistics = match keeps_counts {
             true => Arc::clone(&old.statistics),
             false => Arc::new(RuleStatistics::new(old.statistics.used())),
         };
-        Self { created: if is_modified { old.created } else { clock::now() }, statistics }
+        let created = if is_modified { old.created } else { clock::now() };
+        Self { created, modified, statistics }
     }
 }
 
@@ -182,7 +190,7 @@ impl Rule {
             actions: parts.actions,
             is_conjunctive,
             created: lineage.created,
-            modified: AtomicU64::new(clock::now().as_millis() as u64),
+            modified: AtomicU64::new(lineage.modified.as_millis() as u64),
             idle_timeout: AtomicU16::new(parts.idle_timeout),
             hard_timeout: AtomicU16::new(parts.hard_timeout),
             statistics,

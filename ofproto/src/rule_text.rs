@@ -44,6 +44,7 @@ mod tests {
 
     use super::*;
     use crate::epoch::Epoch;
+    use crate::news::News;
     use crate::openflow::flow_match::Match;
     use crate::openflow::text::{parse_actions, parse_match};
     use crate::rule::RuleParts;
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn rules_tell_what_they_have() {
-        let tables = Tables::new(Arc::new(Epoch::default()));
+        let tables = Tables::new(Arc::new(Epoch::default()), News::default());
         let rule = |table, priority, cookie, flow_match: &str, actions: &str| {
             let parts = RuleParts {
                 table,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use dpif::datapath::{self, Datapath, DatapathError};
+use netdev::ethernet_address::EthernetAddress;
 use netdev::port::Port;
 use thiserror::Error;
 use uuid::Uuid;
@@ -18,14 +19,18 @@ use crate::group::Groups;
 use crate::mac_table::MacTable;
 use crate::meter::Meters;
 use crate::mirror::{MirrorSettings, Mirrors};
+use crate::news::News;
+use crate::openflow::error::OfError;
+use crate::openflow::message::TlvTableMod;
 use crate::openflow::message::{FragmentHandling, PhyPort};
-use crate::openflow::oxm::TlvLengths;
 use crate::openflow::port::PortNo;
 use crate::openflow::text::Names;
+use crate::openflow::tlv_map::TlvMap;
 use crate::port::{PortNumber, PortNumbers};
 use crate::port_settings::PortSettings;
-use crate::switches::{Attachment, PortSnapshot, SwitchId, SwitchSnapshot};
+use crate::switches::{Attachment, PatchSnapshot, PortSnapshot, SwitchId, SwitchSnapshot};
 use crate::tables::Tables;
+use crate::tunnel::TunnelSnapshot;
 
 pub use describe::Identity;
 pub use port_change::PortChange;
@@ -34,7 +39,8 @@ pub use port_change::PortChange;
 pub struct SwitchPort {
     /// The device.
     pub port: Box<dyn Port>,
-    /// Its number on the datapath; patches are on none.
+    /// Its number on the datapath; patches are on none. Tunnel ports share one with others of the
+    /// same protocol, which whoever keeps the switches gives them.
     pub datapath_number: Option<datapath::PortNumber>,
     /// Whether its MTU was asked for; internal ports and patches follow the others otherwise.
     pub mtu_is_requested: bool,
@@ -56,14 +62,20 @@ impl SwitchPort {
     }
 
     fn snapshot(&self, number: PortNumber) -> PortSnapshot {
-        let attachment = match self.datapath_number {
-            Some(number) => Attachment::Datapath(number),
-            None => Attachment::Patch(self.port.options().remove("peer").unwrap_or_default()),
+        let tunnel = self.port.tunnel().map(TunnelSnapshot);
+        let attachment = match (self.datapath_number, tunnel) {
+            (Some(number), Some(tunnel)) => Attachment::Tunnel(number, tunnel),
+            (Some(number), None) => Attachment::Datapath(number),
+            (None, _) => Attachment::Patch(PatchSnapshot {
+                peer: self.port.options().remove("peer").unwrap_or_default(),
+                traffic: self.port.patch_traffic().unwrap_or_default(),
+            }),
         };
         let name = self.port.name().to_owned();
-        let PhyPort { config, state, .. } = self.described;
+        let PhyPort { config, state, hw_addr, .. } = self.described;
+        let ethernet = EthernetAddress(hw_addr);
         let settings = self.settings.clone();
-        PortSnapshot { number, name, attachment, settings, config, state }
+        PortSnapshot { number, name, attachment, ethernet, settings, config, state }
     }
 }
 
@@ -108,8 +120,7 @@ pub struct Switch {
     identity: Identity,
     fragments: FragmentHandling,
     debug_actions: bool,
-    /// Lengths of the fields for tunnel options: none are mapped.
-    tlv: TlvLengths,
+    tlv: Arc<TlvMap>,
     port_changes: Vec<PortChange>,
     snapshot_is_stale: bool,
     /// Whether a controller is connected.
@@ -117,6 +128,8 @@ pub struct Switch {
     /// Whether a controller wants to see packets that no rule takes.
     reports_misses: Arc<AtomicBool>,
     forwards_reserved: bool,
+    /// Whether controllers are connected to over the switch itself.
+    is_in_band: bool,
 }
 
 /// MTU of a switch whose ports have none of their own (IEEE 802.3, clause 3.2.7).
@@ -124,8 +137,8 @@ const DEFAULT_MTU: u32 = 1500;
 
 impl Switch {
     /// A learning switch without ports and datapath id. What it learns counts in the `epoch` of its
-    /// datapath.
-    pub fn new(name: &str, epoch: Arc<Epoch>) -> Self {
+    /// datapath, and changes of its rules are `news`.
+    pub fn new(name: &str, epoch: Arc<Epoch>, news: News) -> Self {
         Self {
             id: SwitchId(Uuid::new_v4().into_bytes()),
             name: name.to_owned(),
@@ -134,19 +147,20 @@ impl Switch {
             ports: BTreeMap::new(),
             mtu: DEFAULT_MTU,
             mac_table: Arc::new(MacTable::new(Arc::clone(&epoch))),
-            tables: Arc::new(Tables::new(epoch)),
+            tables: Arc::new(Tables::new(epoch, news)),
             groups: Arc::default(),
             meters: Arc::default(),
             mirrors: Arc::default(),
             identity: Identity::default(),
             fragments: FragmentHandling::Normal,
             debug_actions: false,
-            tlv: TlvLengths::default(),
+            tlv: Arc::default(),
             port_changes: Vec::new(),
             snapshot_is_stale: false,
             has_controller: false,
             reports_misses: Arc::default(),
             forwards_reserved: false,
+            is_in_band: false,
         }
     }
 
@@ -165,7 +179,7 @@ impl Switch {
         self.datapath_id = Some(datapath_id);
     }
 
-    /// Adds `port` to the switch and, unless it is a patch, to `datapath`. The port named like the
+    /// Adds `port` to the switch and, unless it is a patch or a tunnel, to `datapath`. The port named like the
     /// switch becomes its local port; others get the number `request` if it is free. `now` is the
     /// time of the switch's clock.
     ///
@@ -187,6 +201,7 @@ impl Switch {
         };
         let datapath_number = match port.port_type() {
             "patch" => None,
+            _ if port.tunnel().is_some() => None,
             _ => match datapath.add_port(port.name()) {
                 Ok(number) => Some(number),
                 Err(error) => {
@@ -221,7 +236,7 @@ impl Switch {
     ) -> Option<Box<dyn Port>> {
         let SwitchPort { port, datapath_number, described, .. } = self.ports.remove(&number)?;
         self.port_changes.push(PortChange::removed(&described));
-        if datapath_number.is_some() {
+        if datapath_number.is_some() && port.tunnel().is_none() {
             datapath.remove_port(port.name());
         }
         self.numbers.release(number, now);
@@ -248,6 +263,21 @@ impl Switch {
     /// Its flow tables.
     pub fn tables(&self) -> &Arc<Tables> {
         &self.tables
+    }
+
+    /// The tunnel options that it maps to fields.
+    pub fn tlv(&self) -> &Arc<TlvMap> {
+        &self.tlv
+    }
+
+    /// Changes which tunnel options it maps to fields.
+    ///
+    /// # Errors
+    /// The error that Open vSwitch replies with; nothing has changed then.
+    pub(crate) fn modify_tlv(&mut self, table_mod: &TlvTableMod) -> Result<(), OfError> {
+        self.tlv = self.tables.modify_tlv(table_mod)?;
+        self.snapshot_is_stale = true;
+        Ok(())
     }
 
     /// Its groups.
@@ -281,6 +311,12 @@ impl Switch {
         self.reports_misses.store(reports_misses, Ordering::Relaxed);
     }
 
+    /// Sets whether controllers are connected to over the switch itself.
+    pub(crate) fn set_in_band(&mut self, is_in_band: bool) {
+        self.snapshot_is_stale |= self.is_in_band != is_in_band;
+        self.is_in_band = is_in_band;
+    }
+
     /// Identifies the switch among all that the process ever had.
     pub fn id(&self) -> SwitchId {
         self.id
@@ -301,11 +337,13 @@ impl Switch {
             forwards_reserved: self.forwards_reserved,
             mac_table: Arc::clone(&self.mac_table),
             tables: Arc::clone(&self.tables),
+            tlv: Arc::clone(&self.tlv),
             groups: Arc::clone(&self.groups),
             meters: Arc::clone(&self.meters),
             mirrors: Arc::clone(&self.mirrors),
             fragments: self.fragments,
             has_controller: self.has_controller,
+            is_in_band: self.is_in_band,
             reports_misses: Arc::clone(&self.reports_misses),
             ports: ports.collect(),
         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use dpif::action::{Action as DatapathAction, ActionsText, slow_path};
 use dpif::flow::PortNames;
@@ -11,6 +12,7 @@ use crate::flow_text::{megaflow_text, packet_text};
 use crate::openflow::action::{Action, Nat, NatAddresses};
 use crate::openflow::port::PortNo;
 use crate::openflow::text::{Names, NoNames, connection_state_text};
+use crate::openflow::tlv_map::TlvMap;
 use crate::port::PortNumber;
 use crate::switches::{SwitchSnapshot, Switches};
 use crate::translate::{
@@ -60,8 +62,9 @@ pub struct Step {
 pub fn trace(switches: &Switches, question: Question<'_>) -> Vec<Step> {
     let Question { switch, flow, length, actions, mut connection_states, port_names } = question;
     let names: &dyn Names = if port_names.is_some() { switch } else { &NoNames };
-    let tracer = Tracer { switches, length, names, port_names };
-    let metadata = flow.to_match(&metadata_mask());
+    let tlv = Arc::clone(&switch.tlv);
+    let tracer = Tracer { switches, length, names, port_names, tlv };
+    let metadata = flow.to_match(&metadata_mask(&flow), &switch.tlv);
     let in_port = PortNumber(flow.in_port.get());
     let start = match actions {
         Some(actions) => Start::PacketOut { switch, in_port, actions, metadata: &metadata },
@@ -91,9 +94,10 @@ pub fn trace(switches: &Switches, question: Question<'_>) -> Vec<Step> {
     steps
 }
 
-/// The fields that no packet tells of.
-fn metadata_mask() -> Flow {
+/// The fields of a packet of which its headers do not tell.
+fn metadata_mask(flow: &Flow) -> Flow {
     let mut mask = Flow::default();
+    mask.tunnel_metadata = flow.tunnel_metadata.all_bits();
     mask.registers.as_flattened_mut().fill(u8::MAX);
     mask.metadata.set(u64::MAX);
     mask.conj_id.set(u32::MAX);
@@ -157,6 +161,8 @@ struct Tracer<'a> {
     length: Option<usize>,
     names: &'a dyn Names,
     port_names: Option<&'a PortNames>,
+    /// The tunnel options that the switch which receives the packet maps to fields.
+    tlv: Arc<TlvMap>,
 }
 
 impl Tracer<'_> {
@@ -172,6 +178,8 @@ impl Tracer<'_> {
         let result = translate(self.switches, request);
         let mut flow = flow;
         flow.actset_output.set(PortNo::UNSET.0);
+        // Translation tells what is wrong with them.
+        let _ = flow.map_options(&self.tlv);
         let text = head + &self.text(&flow, &trace.entries, &result);
         let recirculation = flow.packet.recirc_id.get();
         let step = Step { flow, recirculation, trace: trace.entries, result, text };
@@ -184,7 +192,7 @@ impl Tracer<'_> {
         entries: &[TraceEntry],
         result: &Result<Translation, TranslateError>,
     ) -> String {
-        let mut text = format!("Flow: {}\n", packet_text(flow, self.names));
+        let mut text = format!("Flow: {}\n", packet_text(flow, &self.tlv, self.names));
         let _ = write!(text, "{}", EntriesText { entries, level: 0 });
         let translation = match result {
             Ok(translation) => translation,
@@ -193,7 +201,7 @@ impl Tracer<'_> {
                     text,
                     " >>>> {error} <<<<\n\nFinal flow: unchanged\nMegaflow: {}\n\
                      Datapath actions: drop\nTranslation failed ({}), packet is dropped.\n",
-                    megaflow_text(flow, &Flow::default(), self.names),
+                    megaflow_text(flow, &Flow::default(), &self.tlv, self.names),
                     error.reason()
                 );
                 return text;
@@ -202,10 +210,10 @@ impl Tracer<'_> {
         text += "\nFinal flow: ";
         match translation.flow == *flow {
             true => text += "unchanged",
-            false => text += &packet_text(&translation.flow, self.names),
+            false => text += &packet_text(&translation.flow, &self.tlv, self.names),
         }
         let actions = ActionsText { actions: &translation.actions, names: self.port_names };
-        let megaflow = megaflow_text(flow, &translation.read, self.names);
+        let megaflow = megaflow_text(flow, &translation.read, &self.tlv, self.names);
         let _ = write!(text, "\nMegaflow: {megaflow}\nDatapath actions: {actions}");
         if let Some(error) = translation.error {
             let reason = error.reason();

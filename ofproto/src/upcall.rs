@@ -1,7 +1,9 @@
 //! Answers for the datapath: what to do with packets for which it has no flow.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use dpif::action::{Action, Userdata, Userspace};
@@ -15,18 +17,23 @@ use tracing::warn;
 use crate::continuation::{continuation, packet_metadata};
 use crate::epoch::Epoch;
 use crate::flow::Flow;
+use crate::news::News;
 use crate::openflow::action::PacketInReason;
 use crate::openflow::message::{Continuation, NO_BUFFER, PacketIn};
 use crate::openflow::port::PortNo;
 use crate::packet_in_queue::{PacketInQueue, QueuedPacketIn};
 use crate::recirculation::Recirculations;
 use crate::switches::Switches;
+use crate::trace::{Question, trace};
 use crate::translate::{Request, Traffic, TranslateError, Translation, clear_conntrack, translate};
 
 pub(crate) static FLOW_LIMIT_HIT: Counter = Counter::new("upcall_flow_limit_hit");
 
 /// Packets that were to be sampled, which nothing collects.
 pub(crate) static NOT_COLLECTED: Counter = Counter::new("upcall_sample_not_collected");
+
+/// Time between traces of packets that go round in circles, which are long.
+const TRACE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Flows that a datapath may have until experience says otherwise.
 const FIRST_FLOW_LIMIT: usize = 10_000;
@@ -45,19 +52,22 @@ pub struct Upcalls {
     /// Flows there are, as far as upcalls know.
     flows: AtomicUsize,
     megaflows: AtomicBool,
+    /// When the next translation that goes round in circles may be traced, in milliseconds.
+    trace_again: AtomicU64,
 }
 
 impl Upcalls {
-    /// No switches yet. Their MAC tables are to count in `epoch`.
-    pub fn new(epoch: Arc<Epoch>) -> Self {
+    /// No switches yet. Their MAC tables are to count in `epoch`. Packets for controllers are `news`.
+    pub fn new(epoch: Arc<Epoch>, news: News) -> Self {
         Self {
             switches: ArcSwap::default(),
             recirculations: Arc::default(),
-            packet_ins: Arc::default(),
+            packet_ins: Arc::new(PacketInQueue::new(news)),
             epoch,
             flow_limit: AtomicUsize::new(FIRST_FLOW_LIMIT),
             flows: AtomicUsize::new(0),
             megaflows: AtomicBool::new(true),
+            trace_again: AtomicU64::new(0),
         }
     }
 
@@ -142,9 +152,34 @@ impl Upcalls {
     ) -> Result<Translation, UpcallError> {
         let request = Request { length: Some(packet.len()), ..Request::packet(key) };
         translate(&self.switches.load(), request).map_err(|error| match error {
-            TranslateError::UnknownPort(port) => UpcallError::UnknownPort { port },
+            TranslateError::UnknownPort(port) | TranslateError::UnknownTunnel(port) => {
+                UpcallError::UnknownPort { port }
+            }
             _ => UpcallError::Translation { reason: error.to_string() },
         })
+    }
+
+    /// Tells the log how a packet went round in circles.
+    fn trace_circle(&self, key: &FlowKey) {
+        let now = clock::now().as_millis() as u64;
+        let next = now + TRACE_INTERVAL.as_millis() as u64;
+        let is_due = |at: u64| (at <= now).then_some(next);
+        if self.trace_again.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_err() {
+            return;
+        }
+        let switches = self.switches.load();
+        let Ok((switch, in_port)) = switches.receiver_of(key) else { return };
+        let question = Question {
+            switch,
+            flow: Flow::of_packet(key.clone(), PortNo(in_port.0)),
+            length: None,
+            actions: None,
+            connection_states: VecDeque::new(),
+            port_names: None,
+        };
+        let steps = trace(&switches, question);
+        let text: String = steps.iter().map(|step| step.text.as_str()).collect();
+        warn!(target: "ofproto_dpif_upcall", "{}", text.trim_end());
     }
 
     /// Queues a packet for the controllers that `action` names. Without the state that it names
@@ -164,6 +199,10 @@ impl Upcalls {
         };
         let Some(known) = self.recirculations.get(recirc_id) else { return };
         let state = &known.state;
+        let switches = self.switches.load();
+        let tlv = switches
+            .by_id(state.switch)
+            .map_or_else(Arc::default, |switch| Arc::clone(&switch.tlv));
         // The key is of the packet as it is now, which is more than what rules had seen.
         let mut flow = Flow::of_packet(key.clone(), PortNo(0));
         if !state.conntracked {
@@ -186,7 +225,7 @@ impl Upcalls {
                 reason: PacketInReason(reason as u8),
                 table_id: state.table,
                 cookie: Some(rule_cookie).filter(|cookie| *cookie != u64::MAX),
-                metadata: packet_metadata(&flow),
+                metadata: packet_metadata(&flow, &tlv),
                 userdata: state.userdata.clone(),
                 continuation,
             },
@@ -197,6 +236,10 @@ impl Upcalls {
 impl UpcallHandler for Upcalls {
     fn miss(&self, packet: PacketRef<'_>, key: &FlowKey) -> Result<Upcall, UpcallError> {
         let translation = self.translate_packet(packet, key)?;
+        if let Some(TranslateError::TooDeep | TranslateError::TooManyResubmits) = translation.error
+        {
+            self.trace_circle(key);
+        }
         let traffic = Traffic {
             packets: 1,
             bytes: packet.len() as u64,

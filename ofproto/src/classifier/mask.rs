@@ -1,15 +1,18 @@
 //! Masks and masked values, of which only the words with bits are stored.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use zerocopy::{transmute_mut, transmute_ref};
 
+use super::hash;
 use super::stage::STAGE_BITS;
 use crate::flow::{FLOW_WORDS, Flow};
 
 /// Words of 32 bits of a flow: fewer bits are stored in vain than with words of 64.
 pub(super) const WORDS: usize = 2 * FLOW_WORDS;
+/// A byte is the index of a word.
+const _: () = assert!(WORDS <= 1 << u8::BITS);
 
 fn words(flow: &Flow) -> &[u32; WORDS] {
     transmute_ref!(flow.words())
@@ -44,12 +47,20 @@ impl Hash for Mask {
 impl Mask {
     /// The mask that has the bits of `flow`.
     pub fn new(flow: &Flow) -> Self {
-        let places = (0u8..).zip(words(flow)).filter(|(_, bits)| **bits != 0);
-        let mut words: Vec<_> = places.flat_map(|(word, bits)| of_stages(word, *bits)).collect();
-        words.sort_by_key(|word| word.stage);
-        let mut hasher = DefaultHasher::new();
-        words.hash(&mut hasher);
-        Self { words: words.into(), hash: hasher.finish() }
+        let mut words = Vec::new();
+        for (index, pair) in flow.words().iter().enumerate() {
+            // Almost all are zero.
+            if *pair != 0 {
+                let [first, second]: &[u32; 2] = transmute_ref!(pair);
+                let place = 2 * index as u8;
+                words.extend(of_stages(place, *first).chain(of_stages(place + 1, *second)));
+            }
+        }
+        words.sort_unstable_by_key(|word| (word.stage, word.word));
+        let hash = words.iter().fold(hash::Hash::unkeyed(), |hash, word| {
+            hash.with(word.bits).with(u32::from_be_bytes([0, 0, word.word, word.stage]))
+        });
+        Self { words: words.into(), hash: hash.get() }
     }
 
     /// The words of each stage that has any.

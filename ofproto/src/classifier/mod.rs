@@ -199,12 +199,12 @@ impl Classifier {
     pub fn within(&self, key: &MaskedKey, version: u64) -> Vec<&Arc<Rule>> {
         let mut rules = Vec::new();
         for (_, subtable) in self.visits().filter(|(_, table)| table.mask.contains(&key.mask)) {
-            let start = rules.len();
             let is_within = |rule: &&Arc<Rule>| rule.is_in(version) && rule.key.agrees(key);
-            rules.extend(subtable.iter().filter(is_within));
-            if let Some(rules) = rules.get_mut(start..) {
-                rules.sort_unstable_by_key(|rule| rule.serial);
-            }
+            // Each rule is looked at once, for they lie far apart.
+            let found = subtable.iter().filter(is_within).map(|rule| (rule.serial, rule));
+            let mut found: Vec<_> = found.collect();
+            found.sort_unstable_by_key(|(serial, _)| *serial);
+            rules.extend(found.into_iter().map(|(_, rule)| rule));
         }
         rules
     }

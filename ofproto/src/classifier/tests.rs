@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -74,7 +76,7 @@ fn rule(
         actions: actions.collect(),
     };
     let key = MaskedKey::new(value, classifier.shared_mask(Mask::new(mask)));
-    Arc::new(Rule::new(parts, key, serial, VERSION, Lineage::none()))
+    Arc::new(Rule::new(parts, key, serial, VERSION, Lineage::none(Duration::ZERO)))
 }
 
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::SocketAddrV4;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use std::time::Duration;
 
 use netdev::clock;
 use stream::tls::TlsConfig;
-use stream::{Remote, RemoteError};
+use stream::{Address, Remote, RemoteError};
 use tracing::{debug, error, info, warn};
 
 use super::bridge::Bridge;
 use super::controller::{Controller, ControllerSettings, ControllerType, Service};
 use super::event::{Connected, ConnectionId, Events, Origin};
 use super::fail_open::FailOpen;
+use super::in_band::InBand;
 use super::outbox::{Class, Outbox};
 use super::packet_scheduler::Counts;
 use super::peer::Peer;
@@ -89,6 +91,7 @@ pub struct Connections {
     pub(super) bundle_timeout: Duration,
     pub(super) fail_mode: FailMode,
     pub(super) fail_open: Option<FailOpen>,
+    pub(super) in_band: InBand,
 }
 
 impl Connections {
@@ -104,6 +107,7 @@ impl Connections {
             bundle_timeout: BUNDLE_TIMEOUT,
             fail_mode: FailMode::Secure,
             fail_open: None,
+            in_band: InBand::default(),
         }
     }
 
@@ -222,6 +226,19 @@ impl Connections {
     /// Whether there is a primary controller, connected or not.
     pub fn has_controllers(&self) -> bool {
         self.primaries().next().is_some()
+    }
+
+    /// Where the controllers are that are connected to over the switch itself.
+    pub(super) fn in_band_remotes(&self) -> impl Iterator<Item = SocketAddrV4> {
+        let in_band = self.controllers.iter().filter(|(_, controller)| controller.settings.in_band);
+        in_band.filter_map(|(target, _)| {
+            let remote = self.parse(target).ok()?;
+            let (Address::Tcp { host, port } | Address::Ssl { host, port }) = remote.address()
+            else {
+                return None;
+            };
+            Some(SocketAddrV4::new(host.parse().ok()?, *port))
+        })
     }
 
     fn primaries(&self) -> impl Iterator<Item = &Controller> {

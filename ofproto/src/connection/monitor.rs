@@ -19,6 +19,7 @@ use crate::openflow::message::{
     decode_monitor_cancel, encode_monitor_pause, monitor_flag,
 };
 use crate::openflow::port::PortNo;
+use crate::openflow::tlv_map::TlvMap;
 use crate::openflow::version::Version;
 use crate::rule::Rule;
 use crate::switch::Switch;
@@ -54,8 +55,8 @@ struct FlowMonitor {
 }
 
 impl FlowMonitor {
-    fn new(settings: Monitor) -> Self {
-        let (value, mask) = Flow::of_match(&settings.flow_match);
+    fn new(settings: Monitor, tlv: &TlvMap) -> Self {
+        let (value, mask) = Flow::of_match(&settings.flow_match, tlv);
         let key = MaskedKey::new(&value, Arc::new(Mask::new(&mask)));
         Self { settings, key }
     }
@@ -300,6 +301,7 @@ impl Peer {
     fn change_monitors(
         &mut self,
         requests: Vec<MonitorRequest>,
+        tlv: &TlvMap,
         new: &mut Vec<u32>,
     ) -> Result<(), OfError> {
         let monitors = &mut self.monitors.monitors;
@@ -323,7 +325,7 @@ impl Peer {
                 }
             };
             new.push(settings.id);
-            monitors.insert(settings.id, FlowMonitor::new(settings));
+            monitors.insert(settings.id, FlowMonitor::new(settings, tlv));
         }
         Ok(())
     }
@@ -349,7 +351,8 @@ pub(super) fn request(
     let mut new = vec![];
     for (index, part) in parts.iter().enumerate() {
         let requests = MonitorRequest::decode(part);
-        let changed = requests.and_then(|requests| peer.change_monitors(requests, &mut new));
+        let changed =
+            requests.and_then(|requests| peer.change_monitors(requests, switch.tlv(), &mut new));
         if let Err(error) = changed {
             peer.monitors.monitors.retain(|id, _| !new.contains(id));
             return Err((index, error));

@@ -88,6 +88,8 @@ pub(super) struct Chunk {
     bytes: Vec<u8>,
     written: usize,
     messages: Vec<(Class, usize)>,
+    /// Whether a message was made for it, which took time.
+    pub(super) is_made: bool,
 }
 
 impl Chunk {
@@ -241,6 +243,7 @@ impl Outbox {
                         }
                         chunk.messages.push((class, message.len()));
                         chunk.bytes.extend(message);
+                        chunk.is_made = true;
                         state.entries.push_front((class, Entry::Series(messages)));
                         // Making messages takes time, which others need as well.
                         break;

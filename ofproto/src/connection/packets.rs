@@ -16,8 +16,9 @@ use super::peer::Peer;
 use crate::continuation::state_of;
 use crate::flow::Flow;
 use crate::handle::check_actions;
-use crate::openflow::action::{CheckContext, PacketInReason, check};
+use crate::openflow::action::{Action, CheckContext, PacketInReason, check};
 use crate::openflow::error::OfError;
+use crate::openflow::flow_match::Match;
 use crate::openflow::kind::Raw;
 use crate::openflow::message::{AsyncMessage, NO_BUFFER, PacketIn, PacketOut};
 use crate::openflow::port::PortNo;
@@ -153,7 +154,7 @@ pub(crate) fn decode_packet_out(
     mask.in_port.set(u16::MAX);
     let flow = Flow::of_packet(key, packet_out.in_port());
     let context = CheckContext {
-        flow_match: &flow.to_match(&mask),
+        flow_match: &flow.to_match(&mask, bridge.switch.tlv()),
         max_ports: PortNo::MAX,
         table_id: 0,
         n_tables: N_TABLES,
@@ -246,6 +247,21 @@ pub(crate) fn execute(bridge: &mut Bridge<'_>, prepared: Prepared) {
     bridge.datapath.execute(packet, &translation.actions);
 }
 
+/// Sends a frame that the switch made itself, as if it came in on a port.
+pub fn send_from_table(bridge: &mut Bridge<'_>, in_port: PortNumber, frame: &[u8]) {
+    let port = bridge.switch.port(in_port).and_then(|port| port.datapath_number);
+    let in_port_of_datapath = port.map_or(NO_PORT, |number| number.0);
+    let Some((packet, key)) = packet(bridge, frame, in_port_of_datapath) else { return };
+    let switches = bridge.upcalls.switches();
+    let Some(switch) = switches.by_id(bridge.switch.id()) else { return };
+    let actions = &[Action::Output { port: PortNo::TABLE, max_len: 0 }];
+    let start = Start::PacketOut { switch, in_port, actions, metadata: &Match::new() };
+    let request = Request { length: Some(frame.len()), start, ..Request::packet(&key) };
+    // What cannot be translated goes nowhere.
+    let Ok(translation) = translate(&switches, request) else { return };
+    execute(bridge, Prepared { packet, key, translation, is_done: true });
+}
+
 /// Goes on with a packet that a controller returns.
 ///
 /// # Errors
@@ -256,7 +272,7 @@ pub(super) fn resume(
     version: Version,
 ) -> Result<(), OfError> {
     let packet_in = PacketIn::decode(raw, &bridge.switch.decode_context(version), false)?;
-    let state = state_of(&packet_in);
+    let state = state_of(&packet_in, bridge.switch.tlv());
     let in_port = match packet_in.continuation.odp_port {
         0 => NO_PORT,
         port => port,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use netdev::clock;
+use netdev::clock::{self, Alarm};
 use netdev::coverage::Counter;
 use stream::{Remote, Stream, connect, error_text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf, split};
@@ -183,15 +183,21 @@ async fn exchange(
 ) -> Loss {
     let Talk { stream, mut session, version, messages } = talk;
     let peer = stream.peer().to_owned();
+    let needs_flush = stream.needs_flush();
     let (mut reader, mut writer) = split(stream);
     let mut buffer = vec![0; READ];
     let mut chunk = Chunk::default();
     let mut flushed = true;
+    let mut alarm = Alarm::default();
     hand_over(messages, link, outbox, &tell);
     loop {
         if chunk.rest().is_empty() {
             outbox.sent(&chunk);
             chunk = outbox.take_chunk();
+            if chunk.is_made {
+                // However long the reply, packets and other connections get their turn.
+                tokio::task::yield_now().await;
+            }
         }
         if outbox.is_closed() {
             return Loss::Asked;
@@ -208,7 +214,7 @@ async fn exchange(
             written = write(&mut writer, chunk.rest()), if has_output || !flushed => match written {
                 Ok(bytes) => {
                     chunk.advance(bytes);
-                    flushed = !has_output;
+                    flushed = !has_output || !needs_flush;
                     link.borrow_mut().sent(clock::now());
                 }
                 Err(error) => return Loss::Error(error_text(&error)),
@@ -232,7 +238,7 @@ async fn exchange(
                 }
             }
             () = outbox.changed() => {}
-            () = clock::sleep_until(due) => match link.borrow_mut().run(clock::now()) {
+            () = alarm.ring_at(due) => match link.borrow_mut().run(clock::now()) {
                 Some(Action::Probe) => {
                     outbox.push(Class::Other, encode_plain(Kind::EchoRequest, version, 0, &[]));
                 }

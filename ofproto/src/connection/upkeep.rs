@@ -14,6 +14,7 @@ impl Connections {
     pub fn maintain(&mut self, bridge: &mut Bridge<'_>) -> Option<Duration> {
         let now = clock::now();
         self.run_fail_open(bridge);
+        self.run_in_band(bridge);
         let switch = &mut *bridge.switch;
         switch.set_controllers(self.is_any_controller_connected(), self.wants_misses());
         self.tell(switch, None);

@@ -11,6 +11,7 @@ mod switch_config;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tlv;
 
 use std::time::Duration;
 
@@ -124,6 +125,8 @@ pub fn handle(
         Kind::NxGroupFeaturesStatsRequest | Kind::GroupFeaturesStatsRequest12 => {
             Ok(groups::group_features(raw, version))
         }
+        Kind::NxTlvTableMod => tlv::table_mod(switch, raw),
+        Kind::NxTlvTableRequest => Ok(tlv::table(switch, raw, version)),
         Kind::MeterMod13 => meters::meter_mod(switch, datapath, raw),
         Kind::MeterStatsRequest13 => meters::meter_stats(switch, datapath, raw, version),
         Kind::MeterConfigStatsRequest13 => meters::meter_config(switch, raw, version),
@@ -154,6 +157,7 @@ fn is_modification(kind: Kind) -> bool {
             | Kind::GroupMod11
             | Kind::GroupMod15
             | Kind::NxGroupMod
+            | Kind::NxTlvTableMod
             | Kind::MeterMod13
             | Kind::PortMod10
             | Kind::PortMod11

@@ -10,6 +10,7 @@ use netdev::registry::{DummyMode, Registry};
 
 use super::*;
 use crate::epoch::Epoch;
+use crate::news::News;
 use crate::openflow::error::ErrorMessage;
 use crate::openflow::header::HEADER_LEN;
 use crate::openflow::kind::Replies;
@@ -42,10 +43,10 @@ impl Setup {
             name: DatapathType::Dummy.datapath_name().to_owned(),
             topology: Topology { cores: vec![], is_real: false },
             frames: 64,
-            handler: Arc::new(Upcalls::new(Arc::clone(&epoch))),
+            handler: Arc::new(Upcalls::new(Arc::clone(&epoch), News::default())),
             seed: 7,
         });
-        let mut switch = Switch::new("br0", epoch);
+        let mut switch = Switch::new("br0", epoch, News::default());
         switch.set_datapath_id(0xfedc_ba98_7654_3210);
         let registry = Registry::new(DummyMode::Enabled, Path::new("/run"));
         for (name, last) in [("br0", 0), ("p1", 1), ("p2", 2)] {

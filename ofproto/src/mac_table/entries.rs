@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use netdev::ethernet_address::EthernetAddress;
 
+use super::busiest::Busiest;
 use crate::port::PortNumber;
 
 /// A VLAN and an address in it.
@@ -30,6 +31,11 @@ impl Entry {
         self.kind == Kind::Static
     }
 
+    /// The port, if it is known from packets.
+    fn learned_on(&self) -> Option<PortNumber> {
+        (!self.is_static()).then_some(self.port)
+    }
+
     pub(super) fn used(&self) -> Option<u64> {
         match self.kind {
             Kind::Learned { used } => Some(used),
@@ -46,6 +52,7 @@ pub(super) struct Entries {
     /// Last uses of the learned entries, in all and by port.
     learned: BTreeSet<u64>,
     learned_by_port: HashMap<PortNumber, BTreeSet<u64>>,
+    busiest: Busiest,
     last_use: u64,
 }
 
@@ -65,19 +72,31 @@ impl Entries {
 
     /// Adds or replaces an entry, which is then the last used.
     pub(super) fn put(&mut self, station: Station, entry: Entry) {
-        self.remove(&station);
+        let old = self.take(&station).and_then(|old| old.learned_on());
         self.last_use += 1;
         let this_use = self.last_use;
         self.stations.insert(station, (this_use, entry));
         self.uses.insert(this_use, station);
-        if !entry.is_static() {
+        let new = entry.learned_on();
+        if let Some(port) = new {
             self.learned.insert(this_use);
-            self.learned_by_port.entry(entry.port).or_default().insert(this_use);
+            self.learned_by_port.entry(port).or_default().insert(this_use);
+        }
+        if old != new {
+            old.into_iter().for_each(|port| self.busiest.take(port));
+            new.into_iter().for_each(|port| self.busiest.add(port));
         }
     }
 
     pub(super) fn remove(&mut self, station: &Station) {
-        let Some((last_use, entry)) = self.stations.remove(station) else { return };
+        if let Some(port) = self.take(station).and_then(|entry| entry.learned_on()) {
+            self.busiest.take(port);
+        }
+    }
+
+    /// Removes an entry, which still counts for its port.
+    fn take(&mut self, station: &Station) -> Option<Entry> {
+        let (last_use, entry) = self.stations.remove(station)?;
         self.uses.remove(&last_use);
         self.learned.remove(&last_use);
         if let Some(uses) = self.learned_by_port.get_mut(&entry.port) {
@@ -86,6 +105,7 @@ impl Entries {
                 self.learned_by_port.remove(&entry.port);
             }
         }
+        Some(entry)
     }
 
     /// Removes the entries for which `condition` holds; returns their number.
@@ -113,9 +133,7 @@ impl Entries {
     /// The learned entry to give up for another: the least recently used of a port that has the
     /// most, so that no port can push out the stations of others.
     pub(super) fn victim(&self) -> Option<Station> {
-        let ports = self.learned_by_port.values();
-        let first = |uses: &BTreeSet<u64>| uses.first().copied().unwrap_or(u64::MAX);
-        let largest = ports.max_by_key(|uses| (uses.len(), u64::MAX - first(uses)))?;
-        self.uses.get(largest.first()?).copied()
+        let uses = self.learned_by_port.get(&self.busiest.first()?)?;
+        self.uses.get(uses.first()?).copied()
     }
 }

@@ -19,6 +19,7 @@ fn table(size: usize) -> Table {
         ageing: 20,
         size,
         flooded: Some([4].into_iter().collect()),
+        forgotten: BTreeMap::new(),
         statistics: MacStatistics::default(),
     }
 }
@@ -31,7 +32,9 @@ struct Model {
 }
 
 impl Model {
-    fn make_room(&mut self) -> bool {
+    /// Gives `victim` up for another if there is no room. It must be the least recently used
+    /// station of one of the ports that have the most.
+    fn make_room(&mut self, victim: Option<Station>) -> bool {
         if self.entries.len() < 5 {
             return true;
         }
@@ -39,8 +42,12 @@ impl Model {
         let mut counts: BTreeMap<PortNumber, usize> = BTreeMap::new();
         learned.clone().for_each(|(_, entry)| *counts.entry(entry.port).or_default() += 1);
         let most = counts.values().max().copied();
-        let victim = learned.clone().find(|(_, entry)| counts.get(&entry.port).copied() == most);
-        let Some(&(victim, _)) = victim else { return false };
+        let mut firsts =
+            counts.iter().filter(|(_, count)| Some(**count) == most).map(|(port, _)| {
+                learned.clone().find(|(_, entry)| entry.port == *port).map(|(station, _)| *station)
+            });
+        assert!(firsts.any(|first| first == victim) || counts.is_empty() && victim.is_none());
+        let Some(victim) = victim else { return false };
         self.entries.retain(|(station, _)| *station != victim);
         self.statistics.evicted += 1;
         true
@@ -51,14 +58,14 @@ impl Model {
         self.entries.push((station, entry));
     }
 
-    fn learn(&mut self, station: Station, port: PortNumber, now: u64) {
+    fn learn(&mut self, station: Station, port: PortNumber, now: u64, victim: Option<Station>) {
         let known = self.entries.iter().find(|(other, _)| *other == station);
         match known.map(|(_, entry)| *entry) {
             _ if station.0 == 4 || station.1.is_multicast() => return,
             Some(entry) if entry.is_static() => return,
             Some(entry) if entry.port == port && entry.used() == Some(now) => return,
             Some(entry) => self.statistics.moved += u64::from(entry.port != port),
-            None if !self.make_room() => return,
+            None if !self.make_room(victim) => return,
             None => self.statistics.learned += 1,
         }
         self.put(station, Entry { port, kind: Kind::Learned { used: now } });
@@ -98,12 +105,13 @@ proptest! {
     fn does_what_the_model_does(steps in vec(step(), 0..80)) {
         let (mut table, mut model, mut now) = (table(5), Model::default(), 1000);
         for step in steps {
+            let victim = table.entries.victim();
             match step {
                 Step::Learn(station, port) => {
                     if table.needs_update(&station, port, now) {
                         table.learn(station, port, now);
                     }
-                    model.learn(station, port, now);
+                    model.learn(station, port, now, victim);
                 }
                 Step::AddStatic(station, port) => {
                     let entry = Entry { port, kind: Kind::Static };
@@ -112,7 +120,7 @@ proptest! {
                     if is_known || table.make_room() {
                         table.entries.put(station, entry);
                     }
-                    if is_known || model.make_room() {
+                    if is_known || model.make_room(victim) {
                         model.put(station, entry);
                     }
                 }
@@ -150,6 +158,23 @@ fn a_flood_of_addresses_on_one_port_leaves_the_others_alone() {
         MacStatistics { learned: 20_001, evicted: 20_001 - 8192, ..MacStatistics::default() }
     );
     assert_eq!(table.occupancy(), MacOccupancy { entries: 8192, static_entries: 0, size: 8192 });
+}
+
+/// As in Open vSwitch's test of the same.
+#[test]
+fn ports_with_as_many_stations_give_them_up_in_turn() {
+    let table = MacTable::new(Arc::default());
+    table.set_size(10);
+    for number in 0..10 {
+        table.learn(0, address(number), PortNumber(u16::from(number) / 2 + 1));
+    }
+    for number in 10..26 {
+        table.learn(0, address(number), PortNumber(6));
+    }
+    let left = table.entries().into_iter().map(|entry| (entry.port.0, entry.address));
+    let expected =
+        [(1, 1), (2, 3), (3, 4), (3, 5), (4, 7), (5, 8), (5, 9), (6, 23), (6, 24), (6, 25)];
+    assert_eq!(left.collect::<Vec<_>>(), expected.map(|(port, number)| (port, address(number))));
 }
 
 #[test]

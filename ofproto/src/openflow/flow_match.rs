@@ -144,6 +144,12 @@ impl Match {
             .map(|(_, slot, _, value, mask)| (slot, big_endian(value), big_endian(mask)))
     }
 
+    /// What it says about tunnel metadata.
+    pub fn tunnel_metadata(&self) -> impl Iterator<Item = Entry> {
+        let entries = self.raw_entries();
+        entries.filter(|(_, slot, ..)| slot.tun_metadata_index().is_some()).map(Entry::of)
+    }
+
     /// What the match says about `slot`, `None` when nothing.
     pub fn entry(&self, slot: Slot) -> Option<Entry> {
         self.raw_entries().find(|(_, found, ..)| *found == slot).map(Entry::of)
@@ -166,7 +172,7 @@ impl Match {
     }
 
     /// Puts `bytes` (an entry or nothing) in the place of `slot`'s entry.
-    fn replace(&mut self, slot: Slot, bytes: Vec<u8>) {
+    fn replace(&mut self, slot: Slot, bytes: &[u8]) {
         let mut place = self.packed.len()..self.packed.len();
         for (start, found, _, value, _) in self.raw_entries() {
             if found >= slot {
@@ -175,22 +181,30 @@ impl Match {
                 break;
             }
         }
-        self.packed.splice(place, bytes);
+        if place.end == self.packed.len() {
+            self.packed.truncate(place.start);
+            self.packed.extend_from_slice(bytes);
+        } else if !(place.is_empty() && bytes.is_empty()) {
+            self.packed.splice(place, bytes.iter().copied());
+        }
     }
 
     /// Sets value and mask of a slot of fixed length; a zero mask removes it.
     pub fn set(&mut self, slot: Slot, value: u128, mask: u128) {
         let len = slot.bytes().min(16);
         let mask = mask & low_ones(len * 8);
-        let mut bytes = Vec::new();
-        if mask != 0 {
-            let masked = if mask == low_ones(len * 8) { 0 } else { MASKED };
-            bytes.extend([slot.code(), len as u8 | masked]);
-            for number in [value & mask, mask] {
-                bytes.extend(number.to_be_bytes().iter().skip(16 - len));
-            }
+        if mask == 0 {
+            return self.replace(slot, &[]);
         }
-        self.replace(slot, bytes);
+        let masked = if mask == low_ones(len * 8) { 0 } else { MASKED };
+        let (value, mask) = ((value & mask).to_be_bytes(), mask.to_be_bytes());
+        let numbers = value.iter().skip(16 - len).chain(mask.iter().skip(16 - len));
+        let mut bytes = [0; 2 + 2 * 16];
+        let entry = [slot.code(), len as u8 | masked];
+        for (byte, from) in bytes.iter_mut().zip(entry.iter().chain(numbers)) {
+            *byte = *from;
+        }
+        self.replace(slot, bytes.get(..2 + 2 * len).unwrap_or(&bytes));
     }
 
     /// Makes the match require exactly `value` in a slot.
@@ -200,7 +214,7 @@ impl Match {
 
     /// Stops matching a slot.
     pub fn remove(&mut self, slot: Slot) {
-        self.replace(slot, Vec::new());
+        self.replace(slot, &[]);
     }
 
     /// Sets tunnel metadata field `index` to `len` bytes of value and mask. A zero mask and length
@@ -230,8 +244,15 @@ impl Match {
         let mut bytes = vec![slot.code(), len as u8 | if masked { MASKED } else { 0 }];
         bytes.extend(value.and(mask).to_bytes(len));
         bytes.extend(mask.to_bytes(len));
-        self.replace(slot, bytes);
+        self.replace(slot, &bytes);
         Ok(())
+    }
+
+    /// Requires that the option of tunnel metadata field `index` is absent: an entry of no bytes
+    /// and without a mask. Only what is told of packets has that.
+    pub fn set_tun_metadata_absent(&mut self, index: u8) {
+        let slot = Slot::tun_metadata(index);
+        self.replace(slot, &[slot.code(), 0]);
     }
 
     /// Requires an Ethernet packet unless the match says something about the packet type.

@@ -3,6 +3,8 @@
 //! A kind is one wire format. A message whose format changed over the versions has one kind for
 //! each format, named after the version that brought it.
 
+use std::sync::LazyLock;
+
 use bytes::BufMut;
 
 use super::error::{NICIRA, ONF, OfError};
@@ -87,6 +89,17 @@ impl Form {
             Form::StatsRequest(_) | Form::StatsReply(_) if old => 12,
             Form::StatsRequest(_) | Form::StatsReply(_) => 16,
             Form::VendorRequest(..) | Form::VendorReply(..) => 24,
+        }
+    }
+
+    /// The low byte of what tells it from others of its variant.
+    fn low_byte(self) -> u8 {
+        match self {
+            Form::Plain(kind) => kind,
+            Form::StatsRequest(kind) | Form::StatsReply(kind) => kind as u8,
+            Form::Vendor(_, subtype)
+            | Form::VendorRequest(_, subtype)
+            | Form::VendorReply(_, subtype) => subtype as u8,
         }
     }
 
@@ -303,6 +316,15 @@ kinds! {
     NxIpfixFlowStatsReply "NXST_IPFIX_FLOW reply" 1..=6 VendorReply(NICIRA, 4) 0 88,
 }
 
+/// The kinds by the low byte of their forms, so that few are compared with a message.
+static BY_LOW_BYTE: LazyLock<Vec<Vec<Kind>>> = LazyLock::new(|| {
+    let kinds = |byte: u8| {
+        let all = Kind::ALL.iter().copied();
+        all.filter(|kind| kind.rules().form.low_byte() == byte).collect()
+    };
+    (0..=u8::MAX).map(kinds).collect()
+});
+
 /// A received message whose kind and length are known to be valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
@@ -365,7 +387,8 @@ impl Kind {
             Form::StatsRequest(_) | Form::StatsReply(_) => OfError::BadRequestStat,
             _ => OfError::BadRequestSubtype,
         };
-        let kind = Kind::ALL.iter().copied().find(|kind| {
+        let candidates = BY_LOW_BYTE.get(usize::from(form.low_byte())).into_iter().flatten();
+        let kind = candidates.copied().find(|kind| {
             let rules = kind.rules();
             rules.form == form && (rules.first..=rules.last).contains(&header.version)
         });

@@ -14,6 +14,7 @@ pub mod port;
 mod property;
 pub mod slot;
 pub mod text;
+pub mod tlv_map;
 pub mod value;
 pub mod version;
 mod wire;

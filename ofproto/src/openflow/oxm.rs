@@ -9,37 +9,13 @@ use super::error::OfError;
 use super::field::{Field, OxmHeader, Prerequisite};
 use super::flow_match::{Match, VLAN_PCP, VLAN_PRESENT, VLAN_VID, ip_proto};
 use super::slot::{N_TUN_METADATA, N_XXREGS, Slot};
+use super::tlv_map::{TlvMap, TlvOption};
 use super::value::{Value, low_ones};
 use super::version::Version;
 use super::wire::{Reader, pad8, patch_u16};
 
 /// The match type of OXM matches.
 const MATCH_TYPE_OXM: u16 = 1;
-
-/// The lengths in bytes that the TLV table of a switch gives to tunnel metadata fields.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlvLengths([u8; N_TUN_METADATA as usize]);
-
-impl Default for TlvLengths {
-    fn default() -> TlvLengths {
-        TlvLengths([0; N_TUN_METADATA as usize])
-    }
-}
-
-impl TlvLengths {
-    /// The length of field `index`, `None` when the field is not mapped.
-    pub fn get(&self, index: u8) -> Option<usize> {
-        let len = self.0.get(usize::from(index)).copied().filter(|len| *len != 0);
-        len.map(usize::from)
-    }
-
-    /// Maps field `index` to options of `len` bytes; 0 removes the mapping.
-    pub fn set(&mut self, index: u8, len: u8) {
-        if let Some(place) = self.0.get_mut(usize::from(index)) {
-            *place = len;
-        }
-    }
-}
 
 /// How to read a match.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +24,8 @@ pub struct MatchRules<'a> {
     pub strict: bool,
     /// Reject fields that belong to the packet.
     pub pipeline_only: bool,
-    /// The switch's tunnel metadata lengths. Without them every length is taken as it comes.
-    pub tlv: Option<&'a TlvLengths>,
+    /// The switch's tunnel options. Without them every length is taken as it comes.
+    pub tlv: Option<&'a TlvMap>,
 }
 
 impl MatchRules<'_> {
@@ -79,7 +55,7 @@ pub struct FieldValue {
 }
 
 /// Checks that the switch maps a tunnel metadata field.
-pub(crate) fn check_mapped(field: Field, tlv: Option<&TlvLengths>) -> Result<(), OfError> {
+pub(crate) fn check_mapped(field: Field, tlv: Option<&TlvMap>) -> Result<(), OfError> {
     match (field.slot().tun_metadata_index(), tlv) {
         (Some(index), Some(tlv)) if tlv.get(index).is_none() => {
             Err(OfError::FlowModInvalidTlvField)
@@ -89,9 +65,9 @@ pub(crate) fn check_mapped(field: Field, tlv: Option<&TlvLengths>) -> Result<(),
 }
 
 /// The bytes that a value of `field` has here.
-pub(crate) fn mapped_bytes(field: Field, tlv: Option<&TlvLengths>) -> usize {
+pub(crate) fn mapped_bytes(field: Field, tlv: Option<&TlvMap>) -> usize {
     let mapped = field.slot().tun_metadata_index().and_then(|index| tlv?.get(index));
-    mapped.unwrap_or(field.bytes())
+    mapped.map_or(field.bytes(), TlvOption::bytes)
 }
 
 /// Reads an entry's header and finds its field.
@@ -100,7 +76,7 @@ pub(crate) fn mapped_bytes(field: Field, tlv: Option<&TlvLengths>) -> usize {
 /// The errors of the header, else `unknown(header)` for a field that is not known.
 pub(crate) fn read_header(
     reader: &mut Reader<'_>,
-    tlv: Option<&TlvLengths>,
+    tlv: Option<&TlvMap>,
 ) -> Result<(OxmHeader, Result<Field, OfError>), OfError> {
     let header = OxmHeader::parse(reader)?;
     let field = Field::from_oxm_header(&header).ok_or(OfError::BadMatchField);
@@ -115,7 +91,7 @@ fn read_payload(
     reader: &mut Reader<'_>,
     header: &OxmHeader,
     field: Option<Field>,
-    tlv: Option<&TlvLengths>,
+    tlv: Option<&TlvMap>,
 ) -> Result<(Value, Option<Value>), OfError> {
     let mut payload = reader.with_error(OfError::BadMatchLen).sub(header.payload_len())?;
     reader.skip(header.payload_len())?;
@@ -136,7 +112,7 @@ fn read_payload(
 /// `BadActionSetLen` and `BadActionSetType` for unknown fields, else as for matches.
 pub(crate) fn read_action_entry(
     reader: &mut Reader<'_>,
-    tlv: Option<&TlvLengths>,
+    tlv: Option<&TlvMap>,
 ) -> Result<FieldValue, OfError> {
     let (header, field) = read_header(reader, tlv)?;
     let field = field.map_err(|_| match Field::wrong_length(&header) {
@@ -212,8 +188,9 @@ fn read_entries(
         }
         let mapped = field.slot().tun_metadata_index().zip(rules.tlv);
         let stored = match mapped.and_then(|(index, tlv)| Some((index, tlv.get(index)?))) {
-            Some((index, len)) => {
-                let masked = masked && !mask.is_ones(len * 8);
+            Some((index, option)) => {
+                let len = option.bytes();
+                let masked = len == 0 || masked && !mask.is_ones(len * 8);
                 flow_match.set_tun_metadata(index, &value, &mask, len, masked)
             }
             None => flow_match.set_field(field, &value, &mask),

@@ -1,7 +1,7 @@
 //! What is known of installed flows beyond what the datapath knows.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use dpif::action::Action;
@@ -83,7 +83,43 @@ fn since(now: u64, before: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
-/// What is known of all flows.
+/// Number of parts of what is known, each of which one thread at a time looks at.
+pub(super) const SHARDS: usize = 64;
+
+/// The part that a flow belongs to.
+pub(super) fn shard_of(ufid: Ufid) -> usize {
+    ufid.0 as usize % SHARDS
+}
+
+/// What is known of all flows, in parts.
+#[derive(Debug)]
+pub(super) struct Shards(Vec<Mutex<InstalledFlows>>);
+
+impl Default for Shards {
+    fn default() -> Self {
+        Self((0..SHARDS).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl Shards {
+    /// A part by its number, below [`SHARDS`].
+    pub(super) fn get(&self, shard: usize) -> Option<MutexGuard<'_, InstalledFlows>> {
+        Some(self.0.get(shard)?.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The part that a flow belongs to.
+    pub(super) fn of(&self, ufid: Ufid) -> Option<MutexGuard<'_, InstalledFlows>> {
+        self.get(shard_of(ufid))
+    }
+
+    /// Number of flows in the parts for which `wanted` says so.
+    pub(super) fn count(&self, wanted: impl Fn(usize) -> bool) -> usize {
+        let wanted = (0..SHARDS).filter(|shard| wanted(*shard));
+        wanted.filter_map(|shard| Some(self.get(shard)?.flows.len())).sum()
+    }
+}
+
+/// What is known of flows.
 #[derive(Debug, Default)]
 pub(super) struct InstalledFlows {
     flows: HashMap<(WorkerId, Ufid), Installed>,
@@ -91,11 +127,6 @@ pub(super) struct InstalledFlows {
 }
 
 impl InstalledFlows {
-    /// Number of flows.
-    pub(super) fn len(&self) -> usize {
-        self.flows.len()
-    }
-
     /// What is known of a flow; next to nothing if it is new.
     pub(super) fn get(&mut self, record: &Arc<FlowRecord>, now: Duration) -> &mut Installed {
         let new = || Installed {

@@ -15,13 +15,17 @@ use netdev::port::{Port, PortError};
 use netdev::queue::{QueueError, RxQueue, SendReport, TxQueue};
 use netdev::statistics::Statistics;
 
+use dpif::FlowRecord;
+
 use super::*;
 use crate::epoch::Epoch;
+use crate::news::News;
 use crate::port::PortNumber;
 use crate::port_settings::{PortSettings, VlanMode};
 use crate::rule::RuleParts;
 use crate::switch::Switch;
-use crate::switches::FailMode;
+use crate::switches::{FailMode, Switches};
+use crate::translate::{Request, translate};
 
 type Frames = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
@@ -167,7 +171,7 @@ impl Setup {
         let cores: Vec<_> = cores.iter().map(|&core| Core { numa: core, core }).collect();
         let needs_pmd = !cores.is_empty();
         let epoch = Arc::new(Epoch::default());
-        let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch)));
+        let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch), News::default()));
         let datapath = Datapath::new(Config {
             name: "ovs-dummy".to_owned(),
             kind: DatapathType::Dummy,
@@ -179,9 +183,9 @@ impl Setup {
         let mut setup = Self {
             datapath,
             frames: vec![],
-            revalidator: Revalidator::new(Arc::clone(&upcalls)),
+            revalidator: Revalidator::new(Arc::clone(&upcalls), News::default()),
             upcalls,
-            switch: Switch::new("br0", epoch),
+            switch: Switch::new("br0", epoch, News::default()),
         };
         setup.switch.tables().add(RuleParts::normal(0)).unwrap();
         for name in ["p1", "p2", "p3"] {
@@ -304,6 +308,13 @@ fn packets_of_flows_keep_stations_known() {
     let later = clock::now() + Duration::from_secs(2);
     setup.switch.mac_table().refresh(0, address(1), PortNumber(3), later);
     assert_eq!(setup.port_of(0, 1), Some(PortNumber(3)));
+    // Nor does what it saw before the port went.
+    let before = clock::now();
+    setup.switch.mac_table().flush_port(PortNumber(3));
+    setup.switch.mac_table().refresh(0, address(1), PortNumber(3), before);
+    assert_eq!(setup.port_of(0, 1), None);
+    setup.switch.mac_table().refresh(0, address(1), PortNumber(3), later);
+    assert_eq!(setup.port_of(0, 1), Some(PortNumber(3)));
 }
 
 #[test]
@@ -345,22 +356,36 @@ fn other_settings_make_other_flows() {
 
 /// The number of flows that go at some time after now.
 fn gone_after(setup: &mut Setup, time: Duration) -> usize {
-    let mut pass = setup.revalidator.begin(&setup.datapath, clock::now() + time);
-    let flows: Vec<_> = pass.flows.by_ref().collect();
-    flows.iter().filter(|flow| setup.revalidator.judge(flow, &mut pass).is_some()).count()
+    let revalidator = &setup.revalidator;
+    let pass = revalidator.pass(&setup.datapath, clock::now() + time, false);
+    let goes = |flow: &Arc<FlowRecord>| {
+        let mut known = revalidator.known.of(flow.ufid()).unwrap();
+        pass.judge(flow, &mut known).is_some()
+    };
+    pass.flows.select(|_| true).iter().filter(|flow| goes(flow)).count()
 }
 
 #[test]
 fn shows_what_it_knows() {
     let mut setup = Setup::new();
+    setup.revalidator.set_settings(RevalidateSettings { threads: 2, ..Default::default() });
     setup.forward(1, &frame(1, 2));
     setup.forward(2, &frame(2, 1));
     setup.run();
+    let in_first = |flow: &Arc<FlowRecord>| flow.ufid().0.is_multiple_of(2);
+    let flows = setup.datapath.dump_flows(None);
+    let first = flows.iter().filter(|flow| in_first(flow)).count();
+    let numbers = setup.revalidator.threads.iter().map(|thread| thread.number);
+    let [one, other] = numbers.collect::<Vec<_>>()[..] else { panic!("two threads") };
     setup.revalidator.conclude(7, Duration::from_millis(30));
     assert_eq!(
         setup.revalidator.show("dummy@ovs-dummy", 1),
-        "dummy@ovs-dummy:\n  flows         : (current 1) (avg 4) (max 7) (limit 10000)\n  \
-         dump duration : 30ms\n  ufid enabled : true\n\n  0: (keys 2)\n"
+        format!(
+            "dummy@ovs-dummy:\n  flows         : (current 1) (avg 4) (max 7) (limit 10000)\n  \
+             dump duration : 30ms\n  ufid enabled : true\n\n  {one}: (keys {first})\n  \
+             {other}: (keys {})\n",
+            2 - first
+        )
     );
 }
 

@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Notify;
-
+use crate::news::News;
 use crate::openflow::action::Action;
 use crate::openflow::message::{FlowRemovedReason, TableDesc, TableReason};
 use crate::rule::Rule;
@@ -62,25 +61,25 @@ pub enum TableEvent {
 }
 
 /// The events that nobody took yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Events {
     queue: Mutex<Vec<TableEvent>>,
-    ready: Notify,
+    news: News,
 }
 
 impl Events {
+    pub(super) fn new(news: News) -> Self {
+        Self { queue: Mutex::default(), news }
+    }
+
     pub(super) fn push(&self, events: Vec<TableEvent>) {
         if !events.is_empty() {
             self.queue.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
-            self.ready.notify_one();
+            self.news.arrive();
         }
     }
 
     pub(super) fn take(&self) -> Vec<TableEvent> {
         std::mem::take(&mut self.queue.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    pub(super) fn ready(&self) -> &Notify {
-        &self.ready
     }
 }

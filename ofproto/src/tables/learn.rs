@@ -58,7 +58,7 @@ impl Tables {
     pub fn has_learned(&self, learned: &Learned) -> bool {
         let parts = &learned.parts;
         let Some(table) = self.table(parts.table) else { return false };
-        let key = table.key(&parts.flow_match);
+        let key = table.key(&parts.flow_match, &self.tlv());
         let classifier = table.read();
         let found = classifier.find_exactly(&key, parts.priority, self.version());
         found.is_some_and(|rule| learned.is(rule))
@@ -76,7 +76,7 @@ impl Tables {
             rule.confirm(used);
             return Ok(LearnResult::Learned);
         }
-        let key = table.key(&parts.flow_match);
+        let key = table.key(&parts.flow_match, &self.tlv());
         let find = |version| table.read().find_exactly(&key, parts.priority, version).cloned();
         if let Some(found) = find(self.version()) {
             if rule.is_none() && learned.is(&found) {
@@ -108,8 +108,7 @@ impl Tables {
                 return Ok(LearnResult::Full);
             }
         }
-        let new = transaction.learn(parts.clone())?;
-        new.confirm(used);
+        let new = transaction.learn(parts.clone(), used)?;
         transaction.commit();
         *rule = Some(new);
         Ok(LearnResult::Learned)

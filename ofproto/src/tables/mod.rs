@@ -13,6 +13,7 @@ mod learn;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod tlv;
 mod transaction;
 mod version;
 mod writer;
@@ -23,10 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use crate::classifier::{Classifier, Mask, MaskedKey};
 use crate::epoch::Epoch;
 use crate::flow::Flow;
+use crate::news::News;
 use crate::openflow::error::OfError;
 use crate::openflow::field::Field;
 use crate::openflow::flow_match::Match;
 use crate::openflow::message::{FlowMod, FlowRemovedReason, TableMiss};
+use crate::openflow::tlv_map::TlvMap;
 use crate::rule::{Rule, RuleParts};
 pub use criteria::Criteria;
 use event::Events;
@@ -59,6 +62,8 @@ pub struct Tables {
     internal: Vec<Arc<Rule>>,
     events: Events,
     epoch: Arc<Epoch>,
+    /// The tunnel options that are mapped to fields.
+    tlv: RwLock<Arc<TlvMap>>,
 }
 
 /// What lookups need of a table.
@@ -73,7 +78,7 @@ struct Table {
 /// What a table counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableCounts {
-    /// Rules.
+    /// Rules that controllers see.
     pub active: u32,
     /// Packets looked up.
     pub lookups: u64,
@@ -110,7 +115,7 @@ impl Table {
 
     /// The rules in a version.
     fn all(&self, version: u64) -> Vec<Arc<Rule>> {
-        let key = self.key(&Match::new());
+        let key = self.key(&Match::new(), &TlvMap::default());
         self.read().within(&key, version).into_iter().cloned().collect()
     }
 
@@ -119,23 +124,25 @@ impl Table {
     }
 
     /// The key of rules of the table that match this.
-    fn key(&self, flow_match: &Match) -> MaskedKey {
-        let (value, mask) = Flow::of_match(flow_match);
+    fn key(&self, flow_match: &Match, tlv: &TlvMap) -> MaskedKey {
+        let (value, mask) = Flow::of_match(flow_match, tlv);
         let mask = self.read().shared_mask(Mask::new(&mask));
         MaskedKey::new(&value, mask)
     }
 }
 
 impl Tables {
-    /// Tables with nothing but the rules of the switch itself. Changes of them count in `epoch`.
-    pub fn new(epoch: Arc<Epoch>) -> Self {
+    /// Tables with nothing but the rules of the switch itself. Changes of them count in `epoch`, and
+    /// are `news`.
+    pub fn new(epoch: Arc<Epoch>, news: News) -> Self {
         let mut tables = Self {
             tables: (0..=TABLE_INTERNAL).map(|_| Table::new()).collect(),
             versions: Versions::default(),
             writer: Mutex::new(Writer::new(usize::from(TABLE_INTERNAL) + 1)),
             internal: Vec::new(),
-            events: Events::default(),
+            events: Events::new(news),
             epoch,
+            tlv: RwLock::default(),
         };
         tables.internal = internal::add_rules(&tables);
         tables.take_events();
@@ -201,7 +208,11 @@ impl Tables {
 
     /// What a table counted.
     pub fn counts(&self, table: u8) -> Option<TableCounts> {
-        let active = self.writer().table(table)?.flows;
+        let active = {
+            let writer = self.writer();
+            let state = writer.table(table)?;
+            state.flows - state.hidden
+        };
         let table = self.table(table)?;
         let matched = table.matched.load(Ordering::Relaxed);
         let lookups = matched + table.missed.load(Ordering::Relaxed);
@@ -283,9 +294,13 @@ impl Tables {
     }
 
     fn select_in(&self, criteria: &Criteria, version: u64) -> Vec<Arc<Rule>> {
+        self.select_with(criteria, version, &self.tlv())
+    }
+
+    fn select_with(&self, criteria: &Criteria, version: u64, tlv: &TlvMap) -> Vec<Arc<Rule>> {
         let mut rules = Vec::new();
         for table in criteria.tables().filter_map(|table| self.table(table)) {
-            let key = table.key(&criteria.flow_match);
+            let key = table.key(&criteria.flow_match, tlv);
             let classifier = table.read();
             let candidates = match criteria.priority {
                 Some(priority) => {
@@ -301,10 +316,5 @@ impl Tables {
     /// What happened to rules and tables since this was last asked.
     pub fn take_events(&self) -> Vec<TableEvent> {
         self.events.take()
-    }
-
-    /// Becomes ready when there are events.
-    pub fn events_ready(&self) -> &tokio::sync::Notify {
-        self.events.ready()
     }
 }

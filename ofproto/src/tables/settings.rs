@@ -57,6 +57,8 @@ enum NameSource {
 pub(super) struct TableState {
     /// Number of rules.
     pub(super) flows: u32,
+    /// Those of them that controllers do not see.
+    pub(super) hidden: u32,
     name: String,
     name_source: NameSource,
     limit: Option<u32>,

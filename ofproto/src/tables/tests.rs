@@ -3,6 +3,7 @@ use std::time::Duration;
 use netdev::clock;
 
 use super::*;
+use crate::news::News;
 use crate::openflow::action::Action;
 use crate::openflow::message::{
     FlowFlags, FlowModCommand, GROUP_ANY, NO_BUFFER, TableDesc, TableMod, Vacancy,
@@ -15,7 +16,7 @@ mod model;
 const PEER: Source = Source::Peer { connection: 3, xid: 9 };
 
 fn tables() -> Tables {
-    Tables::new(Arc::default())
+    Tables::new(Arc::default(), News::default())
 }
 
 fn to_port(port: u16) -> Vec<Action> {

@@ -2,6 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use netdev::clock;
 
 use super::writer::Writer;
 use super::{Criteria, N_TABLES, Source, TABLE_INTERNAL, TableEvent, Tables};
@@ -59,6 +62,8 @@ struct Manner {
     is_modify: bool,
     changes_cookie: bool,
     keeps_counts: bool,
+    /// From when on timeouts count.
+    at: Duration,
 }
 
 /// Checks what a flow modification says apart from its actions.
@@ -133,6 +138,7 @@ impl<'a> Transaction<'a> {
             is_modify: flow_mod.command != FlowModCommand::Add,
             changes_cookie: flow_mod.modify_cookie,
             keeps_counts: !flow_mod.flags.has(FlowFlags::RESET_COUNTS),
+            at: clock::now(),
         };
         match flow_mod.command {
             FlowModCommand::Add => {
@@ -157,20 +163,22 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// `FlowModTableFull` when the table is full.
     pub fn add(&mut self, parts: RuleParts) -> Result<Arc<Rule>, OfError> {
-        let manner = Manner { is_modify: false, changes_cookie: true, keeps_counts: true };
+        let at = clock::now();
+        let manner = Manner { is_modify: false, changes_cookie: true, keeps_counts: true, at };
         self.insert(parts, manner, Source::Switch)
     }
 
-    /// Adds a rule that a packet taught, or changes the one with the same match and priority to it.
+    /// Adds a rule that a packet taught at `at`, or changes the one with the same match and
+    /// priority to it.
     ///
     /// # Errors
     /// `BadRequestEperm` for the table of the switch itself, `FlowModTableFull` when the table is
     /// full.
-    pub(super) fn learn(&mut self, parts: RuleParts) -> Result<Arc<Rule>, OfError> {
+    pub(super) fn learn(&mut self, parts: RuleParts, at: Duration) -> Result<Arc<Rule>, OfError> {
         if parts.table == TABLE_INTERNAL {
             return Err(OfError::BadRequestEperm);
         }
-        let manner = Manner { is_modify: true, changes_cookie: true, keeps_counts: true };
+        let manner = Manner { is_modify: true, changes_cookie: true, keeps_counts: true, at };
         self.insert(parts, manner, Source::Switch)
     }
 
@@ -247,7 +255,7 @@ impl<'a> Transaction<'a> {
         source: Source,
     ) -> Result<Arc<Rule>, OfError> {
         let table = self.tables.table(parts.table).ok_or(OfError::BadRequestTableId)?;
-        let key = table.key(&parts.flow_match);
+        let key = table.key(&parts.flow_match, &self.tables.tlv());
         let classifier = table.read();
         let old = classifier.find_exactly(&key, parts.priority, self.version).cloned();
         let overlaps = old.is_none()
@@ -272,7 +280,7 @@ impl<'a> Transaction<'a> {
             self.writer.unlink(old);
         }
         let serial = self.writer.take_serial();
-        let rule = Arc::new(Rule::new(parts, key, serial, self.version, Lineage::none()));
+        let rule = Arc::new(Rule::new(parts, key, serial, self.version, Lineage::none(manner.at)));
         self.put(&rule);
         let new = Arc::clone(&rule);
         let change = match evicted {
@@ -299,7 +307,7 @@ impl<'a> Transaction<'a> {
         } else {
             RuleParts { cookie, ..wanted }
         };
-        let lineage = Lineage::of(old, manner.is_modify, manner.keeps_counts);
+        let lineage = Lineage::of(old, manner.is_modify, manner.keeps_counts, manner.at);
         let serial = self.writer.take_serial();
         let new = Arc::new(Rule::new(parts, old.key.clone(), serial, self.version, lineage));
         old.set_removed_in(Some(self.version));

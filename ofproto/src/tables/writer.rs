@@ -81,6 +81,7 @@ impl Writer {
     pub(super) fn link(&mut self, rule: &Arc<Rule>) {
         if let Some(table) = self.table_mut(rule.table) {
             table.flows += 1;
+            table.hidden += u32::from(!rule.is_visible());
             table.link(rule);
         }
         self.expiry.add(rule);
@@ -93,6 +94,7 @@ impl Writer {
     pub(super) fn unlink(&mut self, rule: &Arc<Rule>) {
         if let Some(table) = self.table_mut(rule.table) {
             table.flows -= 1;
+            table.hidden -= u32::from(!rule.is_visible());
             table.unlink(rule);
         }
         self.expiry.remove(rule);

@@ -144,7 +144,7 @@ impl Context<'_> {
             }
             Action::Pop(subfield) => match self.stack.pop() {
                 Some(StackValue { value, .. }) => {
-                    self.load(subfield, value);
+                    self.load(subfield, &value);
                     self.report_subfield(subfield);
                 }
                 None => self.report_error(|_| "stack underflow".to_owned()),
@@ -174,7 +174,9 @@ impl Context<'_> {
                 }
             }
             Action::DeleteField { field, .. } => {
-                // No tunnel option is mapped to a field, so there is nothing to delete.
+                if let Some(index) = field.slot().tun_metadata_index() {
+                    self.flow.tunnel_metadata.remove(index);
+                }
                 self.report(TraceKind::Detail, |_| format!("delete {}", field.name()));
             }
             Action::Encap(encap) => self.encapsulate(encap),

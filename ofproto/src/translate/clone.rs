@@ -4,6 +4,7 @@ use dpif::action::{Action as DpAction, slow_path};
 
 use super::context::Context;
 use crate::openflow::action::{Action, Subfield};
+use crate::openflow::value::Value;
 
 /// How deep samples must nest beyond to take the place of copies.
 const LEAST_SAMPLE_NESTING: usize = 3;
@@ -52,7 +53,7 @@ impl Context<'_> {
     /// Does a check-length action where the datapath cannot: for this packet alone.
     pub(super) fn check_own_length(&mut self, length: u16, dst: &Subfield) {
         let is_longer = self.request.length.is_some_and(|own| own > usize::from(length));
-        self.flow.set_subfield(dst, is_longer.into());
+        self.put(dst, &Value::from(u128::from(is_longer)));
         self.slow |= slow_path::ACTION;
     }
 
@@ -82,7 +83,7 @@ impl Context<'_> {
 
     /// Executes actions for packets that are longer, or for the others.
     fn do_branch(&mut self, dst: &Subfield, is_longer: bool, actions: &[Action]) {
-        self.flow.set_subfield(dst, is_longer.into());
+        self.put(dst, &Value::from(u128::from(is_longer)));
         self.do_actions(actions, true, false);
         self.conclude_actions();
     }

@@ -23,7 +23,7 @@ impl Context<'_> {
                 if !self.is_thawed() || !is_frozen_metadata(src.field) {
                     self.note_subfield(src);
                 }
-                self.flow.subfield(src) as u16
+                self.subfield(src).low() as u16
             }
         };
         self.commit();

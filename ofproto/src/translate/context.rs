@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use super::commit::{self, CommitOptions, Pending};
 use super::normal::only_for_mirroring;
 use super::thaw::{Entry, Frozen};
+use super::tunnel::note_tunnel;
 use super::{
     Effect, MAX_ACTION_BYTES, Request, Sighting, Start, TraceEntry, TraceKind, TranslateError,
     Translation, header,
@@ -28,6 +29,7 @@ use crate::recirculation::{Recirculation, StackValue};
 use crate::rule::Rule;
 use crate::switches::{PortSnapshot, SwitchSnapshot, Switches};
 use crate::tables::Version;
+use crate::tunnel::note_options;
 
 /// See the [module](self).
 pub(super) struct Context<'a> {
@@ -87,6 +89,8 @@ pub(super) struct Context<'a> {
     pub(super) was_mpls: bool,
     /// Connection tracking has seen the packet in this switch.
     pub(super) conntracked: bool,
+    /// The switch that got it first.
+    came_to: &'a SwitchSnapshot,
     /// The switch and port by which it came from the datapath.
     pub(super) came_by: Option<(&'a SwitchSnapshot, PortNumber)>,
 
@@ -99,9 +103,10 @@ impl<'a> Context<'a> {
     pub(super) fn new(switches: &'a Switches, request: Request<'a>, entry: Entry<'a>) -> Self {
         let Entry { switch, in_port, frozen } = entry;
         let mut flow = Flow::of_packet(request.key.clone(), PortNo(in_port.0));
+        let options = flow.map_options(&switch.tlv);
         if let Start::PacketOut { metadata, .. } | Start::Received { metadata, .. } = request.start
         {
-            let (value, mask) = Flow::of_match(metadata);
+            let (value, mask) = Flow::of_match(metadata, &switch.tlv);
             let words = flow.words_mut().iter_mut().zip(value.words()).zip(mask.words());
             words.for_each(|((word, value), mask)| *word = *word & !mask | value & mask);
             flow.in_port.set(in_port.0);
@@ -147,9 +152,10 @@ impl<'a> Context<'a> {
             pause: None,
             was_mpls: false,
             conntracked: false,
+            came_to: switch,
             came_by: Some((switch, in_port)),
             trace_depth: 0,
-            error: None,
+            error: options.err().map(|_| TranslateError::InvalidOptions),
             frozen,
             request,
         }
@@ -159,6 +165,9 @@ impl<'a> Context<'a> {
     pub(super) fn run(&mut self) {
         let name = &self.switch.name;
         self.enter(TraceKind::Bridge, |_| format!("bridge(\"{name}\")"));
+        if self.error.is_some() {
+            return self.report_error(|_| "Invalid Geneve tunnel metadata".to_owned());
+        }
         let (entered, came_on) = (self.switch, self.in_port_number());
         let came_in = entered.ports.get(&came_on);
         let is_real = came_in.is_some_and(|port| !port.is_patch());
@@ -179,6 +188,9 @@ impl<'a> Context<'a> {
         if let Start::PacketOut { actions: wanted, .. } = self.request.start {
             actions = Some(wanted.into());
         }
+        if let Some(port) = came_in {
+            self.receive_from(port);
+        }
         let actions: Arc<[Action]> = match actions {
             Some(actions) => actions,
             None => self.first_rule(),
@@ -188,13 +200,17 @@ impl<'a> Context<'a> {
         {
             return self.report_error(|_| only_for_mirroring(&port.name));
         }
-        if came_in.is_some_and(|port| !self.may_receive(port)) {
+        if !self.take_congestion() || came_in.is_some_and(|port| !self.may_receive(port)) {
             return;
         }
         self.mirror_received();
         self.do_actions(&actions, true, false);
         if self.error.is_none() {
+            let is_whole = !self.freezing;
             self.conclude_actions();
+            if is_whole && entered.is_in_band {
+                self.send_dhcp_to_local();
+            }
         }
     }
 
@@ -264,12 +280,14 @@ impl<'a> Context<'a> {
         self.slow |= slow.unwrap_or(0);
     }
 
-    /// Notes down, before tags are taken off, that there are no more of them.
+    /// Notes down, before tags are taken off for good, that there are no more of them.
     fn note_end_of_tags(&mut self) {
-        let (old, new) = (&self.base.packet.vlans, &self.flow.packet.vlans);
-        let tags = old.iter().take_while(|tag| tag.tci.get() & vlan::CFI != 0).count();
-        if old != new
-            && tags > 0
+        let count = |key: &FlowKey| {
+            let is_tag = |tag: &&VlanKey| tag.tci.get() & vlan::CFI != 0;
+            key.vlans.iter().take_while(is_tag).count()
+        };
+        let tags = count(&self.base.packet);
+        if count(&self.flow.packet) < tags
             && let Some(end) = self.read.packet.vlans.get_mut(tags)
         {
             end.tci.set(end.tci.get() | vlan::CFI | vlan::VID_MASK);
@@ -361,7 +379,7 @@ impl<'a> Context<'a> {
 
     /// Where the packet is, for messages.
     fn place(&self) -> String {
-        let packet = packet_text(&self.base, &NoNames);
+        let packet = packet_text(&self.base, &self.switch.tlv, &NoNames);
         format!(" on bridge {} while processing {packet}", self.switch.name)
     }
 
@@ -396,7 +414,14 @@ impl<'a> Context<'a> {
         read.packet = self.read.packet;
         read.in_port.set(u16::MAX);
         tidy(&mut read.packet, key, flow);
+        if key.tunnel.has_destination() {
+            read.tunnel_metadata = self.read.tunnel_metadata;
+        }
         let mut mask = read.packet.clone();
+        if !read.tunnel_metadata.is_empty() {
+            let tlv = &self.came_to.tlv;
+            note_options(&key.tunnel, &read.tunnel_metadata, tlv, &mut mask.tunnel);
+        }
         note_missing_tag(&mut mask, &vlans, key);
         Translation {
             actions: self.actions.into(),
@@ -407,7 +432,8 @@ impl<'a> Context<'a> {
             is_transient: self.is_transient,
             recirculations: self.recirculations,
             effects: self.effects,
-            error: self.error,
+            // The drop is as it should be.
+            error: self.error.filter(|error| *error != TranslateError::Congestion),
         }
     }
 }
@@ -428,6 +454,7 @@ fn always_read(key: &FlowKey) -> Flow {
     if key.is_ip() {
         read.packet.ip_frag = FRAG_ANY | FRAG_LATER;
     }
+    note_tunnel(key, &mut read.packet);
     read.in_port.set(u16::MAX);
     read
 }

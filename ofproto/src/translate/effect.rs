@@ -3,14 +3,18 @@
 //! A translation lists its effects. They are applied to the packet that caused it, and again and
 //! again to the packets that take the flow made of it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+use netdev::tunnel::TunnelTraffic;
 
 use super::Sighting;
 use crate::group::{Group, GroupBucket};
 use crate::mirror::MirrorStatistics;
 use crate::rule::Rule;
 use crate::tables::{Learned, Tables};
+use crate::underlay::Underlay;
 
 /// Flags of TCP that end a connection.
 const FIN_OR_RESET: u16 = 0x01 | 0x04;
@@ -68,6 +72,26 @@ pub enum Effect {
         /// The bucket that it chose; all of them without one.
         bucket: Option<Arc<GroupBucket>>,
     },
+    /// It came through a tunnel or a patch.
+    Received(Arc<TunnelTraffic>),
+    /// It left through a tunnel or a patch.
+    Sent(Arc<TunnelTraffic>),
+    /// A neighbour of a bridge was of use.
+    Neighbour {
+        /// What knows it.
+        underlay: Arc<Underlay>,
+        /// The bridge.
+        bridge: Arc<str>,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// What it does inside the header of a tunnel.
+    Encapsulated {
+        /// Bytes of the header.
+        header: usize,
+        /// What it does.
+        effects: Vec<Effect>,
+    },
     /// A mirror got a copy of it.
     Mirror(Arc<MirrorStatistics>),
     /// It showed a station. A packet that causes a translation is learned from at once.
@@ -99,6 +123,15 @@ impl Effect {
                     Some(bucket) => bucket.add(packets, bytes),
                     None => group.buckets.iter().for_each(|bucket| bucket.add(packets, bytes)),
                 }
+            }
+            Self::Received(counts) => counts.add_received(packets, bytes),
+            Self::Sent(counts) => counts.add_sent(packets, bytes),
+            Self::Neighbour { underlay, bridge, address } => {
+                underlay.use_neighbour(bridge, *address);
+            }
+            Self::Encapsulated { header, effects } => {
+                let traffic = Traffic { bytes: bytes + packets * *header as u64, ..*traffic };
+                effects.iter().for_each(|effect| effect.apply(&traffic));
             }
             Self::Mirror(statistics) => statistics.add(packets, bytes),
             Self::Station(Sighting { table, vlan, address, port }) => {

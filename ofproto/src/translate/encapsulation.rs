@@ -87,6 +87,16 @@ impl Context<'_> {
         Some(Vec::new())
     }
 
+    /// Takes the Ethernet header off, for a port that carries none.
+    pub(super) fn strip_ethernet(&mut self) {
+        let packet = &mut self.flow.packet;
+        set_packet_type(packet, of_ethertype(packet.eth_type.get()));
+        if matches!(self.pending, Pending::Encap { .. }) {
+            // It was not put in front yet.
+            self.pending = Pending::None;
+        }
+    }
+
     /// Puts a label in front of the whole packet.
     fn put_mpls(&mut self, packet_type: u32) -> Option<Vec<u8>> {
         let labels = header::mpls_labels(&self.flow.packet, &mut self.read.packet);

@@ -45,12 +45,22 @@ pub(super) fn is_frozen_metadata(field: Field) -> bool {
 }
 
 /// Those bits of a mask that belong to a field.
-fn own_bits(field: Field, mask: u128) -> u128 {
-    mask & match field {
-        Field::IP_DSCP => 0xfc,
+fn own_bits(field: Field, mask: &Value) -> Value {
+    match field {
+        Field::IP_DSCP => Value::from(mask.low() & 0xfc),
         // The bit that says that there is a tag counts.
-        Field::VLAN_VID => 0x1fff,
-        _ => low_ones(field.bits()),
+        Field::VLAN_VID => Value::from(mask.low() & 0x1fff),
+        _ if field.is_variable() => mask.clone(),
+        _ => Value::from(mask.low() & low_ones(field.bits())),
+    }
+}
+
+/// The bits of its field that a subfield has.
+fn mask_of(subfield: &Subfield) -> Value {
+    let (bits, offset) = (usize::from(subfield.bits), usize::from(subfield.offset));
+    match subfield.field.is_variable() {
+        true => Value::ones(bits).shl(offset),
+        false => Value::from(low_ones(bits) << offset),
     }
 }
 
@@ -116,25 +126,30 @@ fn neighbour_discovery(key: &FlowKey, read: &mut FlowKey) -> Option<u8> {
 
 impl Context<'_> {
     /// Notes down that bits of a field were looked at.
-    pub(super) fn note_bits(&mut self, field: Field, mask: u128) {
-        self.read.note_field(&self.flow, field, own_bits(field, mask));
+    pub(super) fn note_bits(&mut self, field: Field, mask: &Value) {
+        let mask = own_bits(field, mask);
+        self.read.note_value(&self.flow, field, &mask, &self.switch.tlv);
     }
 
     /// Notes down that bits of a field were looked at.
     pub(super) fn note_subfield(&mut self, subfield: &Subfield) {
-        let mask = low_ones(subfield.bits.into()) << subfield.offset;
-        self.note_bits(subfield.field, mask);
+        self.note_bits(subfield.field, &mask_of(subfield));
     }
 
     /// Some bits of a field.
-    pub(super) fn read_subfield(&mut self, subfield: &Subfield) -> u128 {
+    pub(super) fn read_subfield(&mut self, subfield: &Subfield) -> Value {
         self.note_subfield(subfield);
-        self.flow.subfield(subfield)
+        self.subfield(subfield)
+    }
+
+    /// Some bits of a field, without a note of that.
+    pub(super) fn subfield(&self, subfield: &Subfield) -> Value {
+        self.flow.subfield(subfield, &self.switch.tlv)
     }
 
     /// Sets bits of a field.
-    fn write(&mut self, field: Field, value: u128, mask: u128) {
-        self.flow.set_field(field, value, own_bits(field, mask));
+    fn write(&mut self, field: Field, value: &Value, mask: &Value) {
+        self.flow.set_value(field, value, &own_bits(field, mask), &self.switch.tlv);
         let [tag, _] = &mut self.flow.packet.vlans;
         if field.slot() == Slot::VLAN_TCI && tag.tpid.get() == 0 && tag.tci.get() != 0 {
             tag.tpid.set(ether_type::VLAN);
@@ -142,12 +157,17 @@ impl Context<'_> {
     }
 
     /// Sets some bits of a field, which counts as looking at them.
-    pub(super) fn load(&mut self, subfield: &Subfield, value: u128) {
+    pub(super) fn load(&mut self, subfield: &Subfield, value: &Value) {
         if !is_of_tunnel(subfield.field) {
             self.note_subfield(subfield);
         }
-        let mask = low_ones(subfield.bits.into()) << subfield.offset;
-        self.write(subfield.field, value << subfield.offset, mask);
+        self.put(subfield, value);
+    }
+
+    /// Sets some bits of a field, without a note of that.
+    pub(super) fn put(&mut self, subfield: &Subfield, value: &Value) {
+        let value = value.shl(subfield.offset.into());
+        self.write(subfield.field, &value, &mask_of(subfield));
     }
 
     /// Whether the packet has a field.
@@ -186,18 +206,17 @@ impl Context<'_> {
             });
         }
         self.note_protocol_of(field);
-        let (value, mask) = (set.value.low(), set.mask.low());
         if !is_of_tunnel(field) {
-            self.note_bits(field, mask);
+            self.note_bits(field, &set.mask);
         }
-        self.write(field, value, mask);
+        self.write(field, &set.value, &set.mask);
     }
 
     /// Does a move action.
     pub(super) fn move_bits(&mut self, Move { src, dst, .. }: &Move) {
         if self.has_field(dst.field) && self.has_field(src.field) {
             let value = self.read_subfield(src);
-            self.load(dst, value);
+            self.load(dst, &value);
         }
         self.report_subfield(dst);
     }
@@ -209,10 +228,10 @@ impl Context<'_> {
             put_subfield(&mut text, subfield);
             text += " is now ";
             if subfield.is_whole() {
-                let value = Value::from(context.flow.field(subfield.field));
+                let value = context.flow.value(subfield.field, &context.switch.tlv);
                 put_value(&mut text, subfield.field, &value, None, &NoNames);
             } else {
-                text += &Value::from(context.flow.subfield(subfield)).to_string();
+                text += &context.subfield(subfield).to_string();
             }
             text
         });

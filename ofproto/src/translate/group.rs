@@ -12,7 +12,6 @@ use crate::group::{DpHash, Group, GroupBucket, Select};
 use crate::openflow::action::HashFields;
 use crate::openflow::message::{Bucket, GROUP_ANY, GroupType, SelectionMethod};
 use crate::openflow::port::PortNo;
-use crate::openflow::value::Value;
 
 /// Most groups that may watch one another in a row.
 const MAX_WATCH_DEPTH: u32 = 128;
@@ -127,9 +126,9 @@ impl Context<'_> {
         let mut hash = hash_u64(selection.param);
         for (field, mask) in &selection.fields {
             if self.has_field(*field) {
-                let value = Value::from(self.flow.field(*field)).and(mask);
+                let value = self.flow.value(*field, &self.switch.tlv).and(mask);
                 hash = hash_bytes(&value.to_bytes(field.bytes()), hash);
-                self.note_bits(*field, mask.low());
+                self.note_bits(*field, mask);
             }
         }
         hash

@@ -13,7 +13,8 @@ use crate::openflow::flow_match::Match;
 use crate::openflow::message::FlowFlags;
 use crate::openflow::port::PortNo;
 use crate::openflow::text::{DEFAULT_PRIORITY, NoNames, print_actions, print_match};
-use crate::openflow::value::{Value, low_ones};
+use crate::openflow::tlv_map::{TlvMap, TlvOption};
+use crate::openflow::value::Value;
 use crate::rule::RuleParts;
 use crate::tables::{LearnResult, Learned};
 
@@ -68,7 +69,7 @@ impl Context<'_> {
             }
         }
         if let Some(dst) = &learn.result_dst {
-            self.load(dst, u128::from(!is_full));
+            self.load(dst, &Value::from(u128::from(!is_full)));
             self.report_subfield(dst);
         }
         if is_full {
@@ -88,14 +89,16 @@ impl Context<'_> {
         }
         for LearnSpec { bits, src, dst } in &learn.specs {
             let value = match src {
-                LearnSource::Field(src) => self.flow.subfield(src),
-                LearnSource::Immediate(value) => value.low(),
+                LearnSource::Field(src) => self.subfield(src),
+                LearnSource::Immediate(value) => value.clone(),
             };
-            let value = value & low_ones((*bits).into());
+            let value = value.and(&Value::ones((*bits).into()));
             match dst {
-                LearnDestination::Match(dst) => match_bits(&mut flow_match, dst, value),
-                LearnDestination::Load(dst) => actions.push(load_bits(dst, value)),
-                LearnDestination::Output => actions.extend(output_to(value)),
+                LearnDestination::Match(dst) => {
+                    match_bits(&mut flow_match, dst, &value, &self.switch.tlv)
+                }
+                LearnDestination::Load(dst) => actions.push(load_bits(dst, &value)),
+                LearnDestination::Output => actions.extend(output_to(value.low())),
             }
         }
         let removal = learn.flags & Learn::SEND_FLOW_REM != 0;
@@ -114,20 +117,28 @@ impl Context<'_> {
 }
 
 /// Adds to a match that some bits of a field are `value`.
-fn match_bits(flow_match: &mut Match, dst: &Subfield, value: u128) {
+fn match_bits(flow_match: &mut Match, dst: &Subfield, value: &Value, tlv: &TlvMap) {
     let (old, old_mask) = flow_match.field(dst.field);
     let offset = dst.offset.into();
     let bits = Value::ones(dst.bits.into()).shl(offset);
-    let value = old.and_not(&bits).or(&Value::from(value).shl(offset));
+    let value = old.and_not(&bits).or(&value.shl(offset));
+    let mask = old_mask.or(&bits);
     // Specifications were checked when the learn action came.
-    let _ = flow_match.set_field(dst.field, &value, &old_mask.or(&bits));
+    let _ = match dst.field.slot().tun_metadata_index() {
+        Some(index) => {
+            let bytes = tlv.get(index).map_or(0, TlvOption::bytes);
+            let is_masked = bytes == 0 || !mask.is_ones(8 * bytes);
+            flow_match.set_tun_metadata(index, &value, &mask, bytes, is_masked)
+        }
+        None => flow_match.set_field(dst.field, &value, &mask),
+    };
 }
 
-fn load_bits(dst: &Subfield, value: u128) -> Action {
+fn load_bits(dst: &Subfield, value: &Value) -> Action {
     let offset = dst.offset.into();
     Action::SetField(Box::new(SetField {
         field: dst.field,
-        value: Value::from(value).shl(offset),
+        value: value.shl(offset),
         mask: Value::ones(dst.bits.into()).shl(offset),
         form: SetForm::Load,
         flow_has_vlan: false,

@@ -23,6 +23,8 @@ mod header;
 mod learn;
 mod mirror;
 mod mpls;
+mod native;
+mod neighbour;
 mod normal;
 mod output;
 mod patch;
@@ -30,6 +32,7 @@ mod select;
 mod table;
 mod thaw;
 mod trace;
+mod tunnel;
 mod vlan;
 
 use std::sync::Arc;
@@ -91,18 +94,45 @@ pub enum TranslateError {
     /// The packet came in on a port that no switch has.
     #[error("no OpenFlow port for datapath port {0}")]
     UnknownPort(u32),
+    /// The packet came through a tunnel that no switch has, by this port of the datapath.
+    #[error("no OpenFlow tunnel port for this packet")]
+    UnknownTunnel(u32),
+    /// Options of its tunnel are not as they have to be.
+    #[error("Invalid tunnel metadata")]
+    InvalidOptions,
+    /// The packet met congestion in the tunnel, but its transport cannot be told.
+    #[error("Congestion Drop")]
+    Congestion,
+    /// The other end of a tunnel cannot be reached.
+    #[error("Native tunnel routing failed")]
+    NoRoute,
+    /// The port by which a tunnel sends has no Ethernet address.
+    #[error("Tunnel output device lacks Ethernet address")]
+    NoEthernet,
+    /// The next station on the way to the other end of a tunnel is not known yet.
+    #[error("Tunnel neighbor cache miss")]
+    NoNeighbour,
+    /// The tunnel cannot carry the packet.
+    #[error("Native tunnel header build failed")]
+    NoHeader,
 }
 
 impl TranslateError {
     /// Why the packet is dropped, in the words of OVS.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::SwitchGone | Self::UnknownPort(_) => "Bridge not found",
+            Self::SwitchGone | Self::UnknownPort(_) | Self::UnknownTunnel(_) => "Bridge not found",
             Self::TooDeep => "Recursion too deep",
             Self::TooManyResubmits => "Too many resubmits",
             Self::StackTooDeep => "Stack too deep",
             Self::NoRecirculationId | Self::NoRecirculation(_) => "No recirculation context",
             Self::TooManyLabels => "Too many MPLS labels",
+            Self::InvalidOptions => "Invalid tunnel metadata",
+            Self::Congestion => "Congestion Drop",
+            Self::NoRoute => "Native tunnel routing failed",
+            Self::NoEthernet => "Tunnel output device lacks Ethernet address",
+            Self::NoNeighbour => "Tunnel neighbor cache miss",
+            Self::NoHeader => "Native tunnel header build failed",
             Self::UnsupportedPacketType => "Unsupported packet type",
         }
     }
@@ -110,12 +140,18 @@ impl TranslateError {
     /// The number under which OVS counts the drop.
     pub fn code(self) -> u32 {
         match self {
-            Self::UnknownPort(_) | Self::SwitchGone => 1,
+            Self::UnknownPort(_) | Self::UnknownTunnel(_) | Self::SwitchGone => 1,
             Self::TooDeep => 2,
             Self::TooManyResubmits => 3,
             Self::StackTooDeep => 4,
             Self::NoRecirculation(_) | Self::NoRecirculationId => 5,
             Self::TooManyLabels => 7,
+            Self::InvalidOptions => 8,
+            Self::Congestion => 10,
+            Self::NoRoute => 12,
+            Self::NoEthernet => 13,
+            Self::NoNeighbour => 14,
+            Self::NoHeader => 15,
             Self::UnsupportedPacketType => 9,
         }
     }

@@ -1,15 +1,25 @@
 //! Sending the packet out of ports.
 
-use dpif::action::{Action as DpAction, slow_path};
+use std::sync::Arc;
 
-use super::TraceKind;
+use dpif::action::{Action as DpAction, slow_path};
+use dpif::flow::{Field, FlowKey};
+use netdev::tunnel::PacketMode;
+
+use super::commit::Pending;
 use super::context::Context;
 use super::table::Mode;
+use super::{Effect, TraceKind};
 use crate::openflow::action::Subfield;
+use crate::openflow::flow_match::{eth_type, ip_proto};
 use crate::openflow::message::config;
 use crate::openflow::port::PortNo;
 use crate::port::PortNumber;
 use crate::switches::{Attachment, PortSnapshot};
+
+/// Ports of DHCP (RFC 2131).
+const DHCP_SERVER: u128 = 67;
+const DHCP_CLIENT: u128 = 68;
 
 /// More about an output.
 #[derive(Clone, Copy, Debug)]
@@ -68,28 +78,81 @@ impl<'a> Context<'a> {
                 "Flow is between protected ports, skipping output.".to_owned()
             });
         }
-        if !self.flow.packet.is_ethernet() {
+        let mode = port.packet_mode();
+        if !self.flow.packet.is_ethernet() && mode == PacketMode::LegacyL2 {
             return self.report(TraceKind::Warning, |_| {
                 "Trying to send non-Ethernet packet through legacy L2 port. Dropping packet."
                     .to_owned()
             });
         }
-        match port.attachment {
+        let FlowKey { packet_namespace, packet_type, .. } = self.flow.packet;
+        let is_stripped = self.flow.packet.is_ethernet() && mode == PacketMode::LegacyL3;
+        if is_stripped {
+            self.strip_ethernet();
+        }
+        match &port.attachment {
             Attachment::Datapath(number) => {
                 self.commit();
-                if let Some(length) = self.snap() {
-                    self.cut(length);
+                if let Some(tunnel) = self.terminate_tunnel(port) {
+                    self.actions.push(DpAction::TunnelPop(tunnel));
+                } else {
+                    if let Some(length) = self.snap() {
+                        self.cut(length);
+                    }
+                    self.actions.push(DpAction::Output(number.0));
                 }
-                self.actions.push(DpAction::Output(number.0));
                 self.mirror_sent(port.number);
             }
-            Attachment::Patch(_) => {
+            Attachment::Tunnel(number, tunnel) => {
+                if self.send_into_tunnel(tunnel, *number, is_last, is_cut) {
+                    self.mirror_sent(port.number);
+                }
+            }
+            Attachment::Patch(patch) => {
                 let Some((switch, in_port)) = self.switches.peer_of(&port.name) else { return };
                 if is_cut {
                     self.report_error(|_| "Cannot truncate output to patch port".to_owned());
                 }
+                self.effects.push(Effect::Sent(Arc::clone(&patch.traffic)));
+                if let Some(Attachment::Patch(peer)) =
+                    switch.ports.get(&in_port).map(|port| &port.attachment)
+                {
+                    self.effects.push(Effect::Received(Arc::clone(&peer.traffic)));
+                }
                 self.visit(switch, in_port, is_last);
             }
+        }
+        let packet = &mut self.flow.packet;
+        packet.packet_namespace = packet_namespace;
+        packet.packet_type = packet_type;
+        if is_stripped && !self.base.packet.is_ethernet() {
+            // Whatever takes the packet next gets its Ethernet header again.
+            self.pending = Pending::Encap { nsh_options: Vec::new() };
+        }
+    }
+
+    /// Sends the packet to the local port as well, if it answers that port's request for an
+    /// address, which in-band control cannot do without.
+    pub(super) fn send_dhcp_to_local(&mut self) {
+        let is_reply = [
+            (Field::EthType, eth_type::IPV4.into()),
+            (Field::IpProto, ip_proto::UDP.into()),
+            (Field::TpSrc, DHCP_SERVER),
+            (Field::TpDst, DHCP_CLIENT),
+        ];
+        if !is_reply.into_iter().all(|(field, value)| self.read(field) == value) {
+            return;
+        }
+        let Some(local) = self.switch.ports.get(&PortNumber::LOCAL) else { return };
+        let is_sent = match &local.attachment {
+            Attachment::Datapath(number) => self.actions.contains(&DpAction::Output(number.0)),
+            Attachment::Tunnel(..) | Attachment::Patch(_) => false,
+        };
+        if !is_sent {
+            self.report(TraceKind::Detail, |_| {
+                "outputting DHCP packet to local port for in-band control".to_owned()
+            });
+            self.send(local, true, false);
         }
     }
 
@@ -111,7 +174,7 @@ impl<'a> Context<'a> {
 
     /// Sends the packet to the port whose number is in a field.
     pub(super) fn output_field(&mut self, src: &Subfield, max_len: u16, output: Output) {
-        let port = self.flow.subfield(src);
+        let port = self.subfield(src).low();
         match u16::try_from(port) {
             Ok(port) => {
                 self.report(TraceKind::Detail, |_| format!("output port is {port}"));
@@ -154,7 +217,7 @@ impl<'a> Context<'a> {
     }
 
     /// Cuts the packet for the next output.
-    fn cut(&mut self, length: u32) {
+    pub(super) fn cut(&mut self, length: u32) {
         self.actions.push(DpAction::Truncate(length));
         if !self.features().trunc {
             self.slow |= slow_path::ACTION;

@@ -8,6 +8,7 @@ use super::TraceKind;
 use super::context::Context;
 use super::table::Mode;
 use crate::openflow::port::PortNo;
+use crate::openflow::tlv_map::TunnelMetadata;
 use crate::port::PortNumber;
 use crate::switches::SwitchSnapshot;
 
@@ -20,12 +21,14 @@ impl<'a> Context<'a> {
         let (mirrors, trace_depth) = (self.mirrors, self.trace_depth);
         let flow = self.flow.clone();
         let read_tunnel = std::mem::take(&mut self.read.packet.tunnel);
+        let read_options = std::mem::take(&mut self.read.tunnel_metadata);
         let stack = std::mem::take(&mut self.stack);
         let action_set = std::mem::take(&mut self.action_set);
 
         self.flow.in_port.set(in_port.0);
         self.flow.metadata.set(0);
         self.flow.packet.tunnel = TunnelKey::default();
+        self.flow.tunnel_metadata = TunnelMetadata::default();
         self.flow.registers = Default::default();
         self.flow.actset_output.set(PortNo::UNSET.0);
         self.forget_conntrack();
@@ -46,6 +49,7 @@ impl<'a> Context<'a> {
         }
         self.flow = flow;
         self.read.packet.tunnel = read_tunnel;
+        self.read.tunnel_metadata = read_options;
         (self.stack, self.action_set) = (stack, action_set);
         (self.was_mpls, self.conntracked) = (was_mpls, conntracked);
         // That the other switch stopped, or what went wrong there, does not concern this one.

@@ -6,6 +6,7 @@ use super::output::Output;
 use crate::openflow::action::{Bundle, BundleAlgorithm, HashFields, Multipath, MultipathAlgorithm};
 use crate::openflow::message::state;
 use crate::openflow::port::PortNo;
+use crate::openflow::value::Value;
 use crate::port::PortNumber;
 
 /// Links beyond which the highest random weight costs too much.
@@ -39,7 +40,7 @@ impl Context<'_> {
             MultipathAlgorithm::Hrw => rehashed(hash, links, 0),
             MultipathAlgorithm::IterHash => rehashed(hash, links, multipath.arg),
         };
-        self.load(&multipath.dst, link.into());
+        self.load(&multipath.dst, &Value::from(u128::from(link)));
         self.report_subfield(&multipath.dst);
     }
 
@@ -48,7 +49,7 @@ impl Context<'_> {
         let port = self.choose(bundle);
         match &bundle.dst {
             Some(dst) => {
-                self.load(dst, port.0.into());
+                self.load(dst, &Value::from(u128::from(port.0)));
                 self.report_subfield(dst);
             }
             None => self.output(port, 0, output),

@@ -1,8 +1,10 @@
 //! `NORMAL` by cases, against a naive switch, and the mask against packets at its edges.
 
 mod model;
+mod native;
 mod normal;
 mod rules;
+mod tunnels;
 
 use std::collections::BTreeMap;
 
@@ -13,11 +15,12 @@ use netdev::wire::vlan;
 
 use super::*;
 use crate::epoch::Epoch;
+use crate::news::News;
 use crate::openflow::message::{FlowFlags, FragmentHandling, state};
 use crate::openflow::text::{NoNames, parse_actions, parse_match};
 use crate::port_settings::{PortSettings, VlanMode};
 use crate::rule::RuleParts;
-use crate::switches::{Attachment, PortSnapshot, SwitchId, SwitchSnapshot};
+use crate::switches::{Attachment, PatchSnapshot, PortSnapshot, SwitchId, SwitchSnapshot};
 use crate::tables::Tables;
 
 /// VLAN and priority, after the tag protocol.
@@ -36,7 +39,8 @@ fn port(number: u32, settings: PortSettings) -> PortSnapshot {
 }
 
 fn patch(name: &str, peer: &str) -> PortSnapshot {
-    let attachment = Attachment::Patch(peer.to_owned());
+    let patch = PatchSnapshot { peer: peer.to_owned(), traffic: Arc::default() };
+    let attachment = Attachment::Patch(patch);
     snapshot(name, attachment, PortSettings::default())
 }
 
@@ -44,7 +48,8 @@ fn snapshot(name: &str, attachment: Attachment, settings: PortSettings) -> PortS
     let name = name.to_owned();
     // The switch numbers it.
     let number = PortNumber(0);
-    PortSnapshot { number, name, attachment, settings, config: 0, state: state::LIVE }
+    let ethernet = EthernetAddress::default();
+    PortSnapshot { number, name, attachment, ethernet, settings, config: 0, state: state::LIVE }
 }
 
 fn access(tag: u16) -> PortSettings {
@@ -69,7 +74,7 @@ fn rule(priority: u32, flow_match: &str, actions: &str) -> RuleParts {
 
 /// A switch whose ports are numbered from 1.
 fn switch(name: &str, ports: impl IntoIterator<Item = PortSnapshot>) -> SwitchSnapshot {
-    let tables = Tables::new(Arc::default());
+    let tables = Tables::new(Arc::default(), News::default());
     tables.add(rule(0, "", "normal")).unwrap();
     let mut id = [0; 16];
     id.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
@@ -79,12 +84,14 @@ fn switch(name: &str, ports: impl IntoIterator<Item = PortSnapshot>) -> SwitchSn
         name: name.to_owned(),
         forwards_reserved: false,
         mac_table: Arc::new(MacTable::new(Arc::new(Epoch::default()))),
+        tlv: Arc::default(),
         tables: Arc::new(tables),
         groups: Arc::default(),
         meters: Arc::default(),
         mirrors: Arc::default(),
         fragments: FragmentHandling::Normal,
         has_controller: false,
+        is_in_band: false,
         reports_misses: Arc::default(),
         ports: ports.map(|(number, port)| (number, PortSnapshot { number, ..port })).collect(),
     }

@@ -66,8 +66,7 @@ fn packet_entry<'a>(
     request: &Request<'a>,
 ) -> Result<Entry<'a>, TranslateError> {
     let id = request.key.recirc_id.get();
-    let number = request.key.in_port.get();
-    let place = || switches.of_datapath_port(number).ok_or(TranslateError::UnknownPort(number));
+    let place = || switches.receiver_of(request.key);
     if id == 0 {
         let (switch, in_port) = place()?;
         return Ok(Entry { switch, in_port, frozen: None });

@@ -33,6 +33,11 @@ impl Stream {
     pub fn peer(&self) -> &str {
         &self.peer
     }
+
+    /// Whether what was written may still have to be flushed.
+    pub fn needs_flush(&self) -> bool {
+        matches!(self.transport, Transport::Tls(_) | Transport::Accepting(_))
+    }
 }
 
 impl Drop for Stream {

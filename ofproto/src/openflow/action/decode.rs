@@ -2,9 +2,10 @@
 
 use super::super::error::OfError;
 use super::super::field::{Field, OxmHeader};
-use super::super::oxm::{self, TlvLengths};
+use super::super::oxm;
 use super::super::port::PortNo;
 use super::super::property;
+use super::super::tlv_map::TlvMap;
 use super::super::value::Value;
 use super::super::version::Version;
 use super::super::wire::Reader;
@@ -27,7 +28,7 @@ pub struct DecodeContext<'a> {
     /// The OpenFlow version of the message.
     pub version: Version,
     /// The lengths of tunnel metadata fields in this switch, `None` for any length.
-    pub tlv: Option<&'a TlvLengths>,
+    pub tlv: Option<&'a TlvMap>,
     /// Whether the actions for tests of the switch are accepted.
     pub debug_actions: bool,
 }

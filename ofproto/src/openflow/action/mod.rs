@@ -681,6 +681,37 @@ impl Action {
         direct || self.nested().iter().any(|action| action.outputs_to(port))
     }
 
+    /// Whether the action reads or writes `field`, directly or within.
+    pub fn uses_field(&self, field: Field) -> bool {
+        let is_it = |subfield: &Subfield| subfield.field == field;
+        let direct = match self {
+            Action::SetField(set) => set.field == field,
+            Action::Move(copy) => is_it(&copy.src) || is_it(&copy.dst),
+            Action::Push(subfield)
+            | Action::Pop(subfield)
+            | Action::OutputField { src: subfield, .. }
+            | Action::CheckPktLarger { dst: subfield, .. } => is_it(subfield),
+            Action::DeleteField { field: deleted, .. } => *deleted == field,
+            Action::Multipath(multipath) => is_it(&multipath.dst),
+            Action::Bundle(bundle) => bundle.dst.as_ref().is_some_and(is_it),
+            Action::Ct(ct) => matches!(&ct.zone, Number::Field(src) if is_it(src)),
+            Action::Learn(learn) => {
+                learn.result_dst.as_ref().is_some_and(is_it)
+                    || learn.specs.iter().any(|spec| {
+                        matches!(&spec.src, LearnSource::Field(src) if is_it(src))
+                            || match &spec.dst {
+                                LearnDestination::Match(dst) | LearnDestination::Load(dst) => {
+                                    is_it(dst)
+                                }
+                                LearnDestination::Output => false,
+                            }
+                    })
+            }
+            _ => false,
+        };
+        direct || self.nested().iter().any(|action| action.uses_field(field))
+    }
+
     /// Whether the action sends to `group`, directly or within.
     pub fn uses_group(&self, group: u32) -> bool {
         *self == Action::Group(group) || self.nested().iter().any(|action| action.uses_group(group))

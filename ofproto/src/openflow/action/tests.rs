@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::openflow::oxm::TlvLengths;
+use crate::openflow::tlv_map::TlvMap;
 use crate::openflow::version::Version;
 use crate::openflow::wire::Reader;
 
@@ -197,7 +197,7 @@ proptest! {
             let place = place.index(bytes.len());
             bytes[place] = byte;
         }
-        let tlv = TlvLengths::default();
+        let tlv = TlvMap::default();
         let context = DecodeContext { tlv: Some(&tlv), ..context(version) };
         let mut reader = Reader::new(&bytes, OfError::BadRequestLen);
         if let Ok(mut actions) = read_actions(&mut reader, bytes.len(), &context, Instruction::ALL) {

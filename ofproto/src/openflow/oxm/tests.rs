@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::openflow::message::TlvMapping;
 
 fn nxm(data: &[u8]) -> Result<Match, OfError> {
     read_raw(data, &MatchRules::STRICT)
@@ -64,11 +65,12 @@ fn a_packet_out_match_holds_pipeline_fields_only() {
 
 #[test]
 fn tunnel_metadata_follow_the_mapping() {
-    let mut tlv = TlvLengths::default();
+    let mut tlv = TlvMap::default();
     let data = entry(1, 40, false, &[1, 2, 3, 4]);
     let rules = MatchRules { tlv: Some(&tlv), ..MatchRules::STRICT };
     assert_eq!(read_raw(&data, &rules), Err(OfError::FlowModInvalidTlvField));
-    tlv.set(0, 8);
+    let mapping = TlvMapping { option_class: 1, option_type: 2, option_len: 8, index: 0 };
+    tlv.add(&mapping).unwrap();
     let rules = MatchRules { tlv: Some(&tlv), ..MatchRules::STRICT };
     let entry = read_raw(&data, &rules).unwrap().entry(Slot::tun_metadata(0)).unwrap();
     assert_eq!((entry.len, entry.value.low(), entry.masked), (8, 0x0102_0304, false));

@@ -285,7 +285,9 @@ impl Printer<'_> {
         for entry in m.entries() {
             let Some(index) = entry.slot.tun_metadata_index() else { continue };
             put(self.out, format_args!("tun_metadata{index}"));
-            if !entry.masked || !entry.mask.is_zero() {
+            if entry.len == 0 && !entry.masked {
+                self.out.push_str("=NP");
+            } else if !entry.masked || !entry.mask.is_zero() {
                 self.out.push('=');
                 put_hex(self.out, &entry.value.to_bytes(entry.len));
                 if !entry.mask.is_ones(entry.len * 8) {

@@ -121,7 +121,7 @@ fn paused_packets_can_be_resumed() {
     let continuation = &queued.message.continuation;
     assert_eq!(continuation.bridge, setup.switch.snapshot().id.0);
     assert_eq!(continuation.odp_port, 1);
-    let state = crate::continuation::state_of(&queued.message);
+    let state = crate::continuation::state_of(&queued.message, setup.switch.tlv());
     let outputs = |actions: &[crate::openflow::action::Action]| {
         actions.iter().any(|action| {
             matches!(action, crate::openflow::action::Action::Output { port, .. } if port.0 == 2)

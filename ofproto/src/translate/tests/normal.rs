@@ -196,8 +196,10 @@ fn a_port_that_is_gone_gets_nothing() {
 #[test]
 fn a_secure_switch_drops() {
     let ports = (1..3).map(|number| port(number, PortSettings::default()));
-    let bridge =
-        SwitchSnapshot { tables: Arc::new(Tables::new(Arc::default())), ..switch("br0", ports) };
+    let bridge = SwitchSnapshot {
+        tables: Arc::new(Tables::new(Arc::default(), News::default())),
+        ..switch("br0", ports)
+    };
     let switches = Switches::new(vec![bridge]);
     let key = key(1, address(1), ALL, &[]);
     let translation = run(&switches, &key, true);

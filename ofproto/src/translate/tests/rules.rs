@@ -23,7 +23,7 @@ const LABELLED: &str = "in_port(1),eth(src=02:00:00:00:00:01,dst=02:00:00:00:00:
 /// A switch with four ports and these rules.
 fn bridge(rules: &[(u32, &str, &str)]) -> SwitchSnapshot {
     let ports = (1..=4).map(|number| port(number, PortSettings::default()));
-    let tables = Tables::new(Arc::default());
+    let tables = Tables::new(Arc::default(), News::default());
     for (priority, flow_match, actions) in rules {
         tables.add(rule(*priority, flow_match, actions)).unwrap();
     }
