@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netdev::clock;
+use netdev::clock::{self, Alarm};
 use netdev::coverage::Counter;
 use netdev::linux::links::Links;
+use netdev::linux::routing::Routing;
 use tokio::task::spawn_local;
 use tracing::{error, info, warn};
 use uuid::Uuid;
@@ -102,6 +103,8 @@ pub struct Daemon {
     statistics_at: Duration,
     sample_at: Duration,
     process: daemonize::Daemon,
+    routing: Arc<Routing>,
+    follows_routing: bool,
     initialized: bool,
     /// Settings in use that are not acted upon and of which the log has told.
     known_unbuilt: BTreeSet<String>,
@@ -125,6 +128,8 @@ pub struct Parts {
     pub embedded: Option<DatabaseServer>,
     /// The process, which is to be told when the first configuration is applied and published.
     pub process: daemonize::Daemon,
+    /// Whether routes are those of the kernel, too.
+    pub follows_routing: bool,
 }
 
 impl Daemon {
@@ -155,6 +160,8 @@ impl Daemon {
             statistics_at: now + STATISTICS_INTERVAL,
             sample_at: now + coverage::SAMPLE_INTERVAL,
             process: parts.process,
+            routing: Arc::default(),
+            follows_routing: parts.follows_routing,
             initialized: false,
             known_unbuilt: BTreeSet::new(),
         }
@@ -164,6 +171,13 @@ impl Daemon {
     pub async fn run(&mut self, server: &mut Option<Server>) {
         let links = Arc::clone(self.bridges.registry().links());
         spawn_local(watch_links(Arc::clone(&links)));
+        let mut alarm = Alarm::default();
+        let routing = Arc::clone(&self.routing);
+        if self.follows_routing {
+            spawn_local(watch_routing(Arc::clone(&routing)));
+        }
+        let afxdp = Arc::clone(self.bridges.registry().afxdp());
+        spawn_local(async move { afxdp.watch().await });
         while self.exit.is_none() {
             let deadline = self.deadline();
             let warp_pause = async {
@@ -183,14 +197,18 @@ impl Daemon {
                 Some(request) = request => self.take_request(request),
                 () = warp_pause => self.warp_step(),
                 () = links.changed() => self.links_changed(),
+                () = routing.changed() => self.bridges.follow_routing(routing.take()),
                 () = self.bridges.arrival() => {}
                 event = self.bridges.openflow_event() => self.bridges.handle_openflow(event),
                 () = std::future::ready(()), if self.poll_again => {}
-                () = clock::sleep_until(deadline) => {}
+                () = alarm.ring_at(deadline) => {}
             }
             self.settle();
-            // However many events wait, the tasks of connections get their turn.
-            tokio::task::yield_now().await;
+            if self.poll_again {
+                // However many packets wait, the tasks of connections get their turn. Anything
+                // else comes from tasks, which wait for their turn themselves.
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -399,6 +417,15 @@ async fn watch_links(links: Arc<Links>) {
     warn!(
         target: "netlink_notifier",
         "changes of links go unnoticed from now on: {}", errno::text(&error)
+    );
+}
+
+/// Follows the kernel's routes until the process ends.
+async fn watch_routing(routing: Arc<Routing>) {
+    let Err(error) = routing.watch().await;
+    warn!(
+        target: "netlink_notifier",
+        "changes of routes go unnoticed from now on: {}", errno::text(&error)
     );
 }
 

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::Write;
+use std::panic;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -12,8 +13,8 @@ use netdev::registry::{DummyMode, Registry as PortRegistry};
 use stream::tls::{CaCertificate, ProtocolError, Protocols, TlsConfig, TlsSettings};
 use stream::{BindError, Remote, RemoteError};
 use thiserror::Error;
-use tokio::runtime::Builder;
-use tokio::task::LocalSet;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::task::spawn_local;
 
 use crate::appctl::command;
 use crate::appctl::registry::Registry;
@@ -110,11 +111,15 @@ fn run_role(args: &Args, directories: &Directories, log: &Log) -> Result<ExitCod
     if args.mlockall {
         memory_lock::lock_all();
     }
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let tasks = LocalSet::new();
-    let signal = tasks.block_on(&runtime, serve(args, directories, log, process))?;
+    let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
+    // The switch is a task like others: these wake it without a system call.
+    let switch = serve(args.clone(), directories.clone(), log.clone(), process);
+    let signal = match runtime.block_on(async { spawn_local(switch).await }) {
+        Ok(outcome) => outcome?,
+        Err(error) => panic::resume_unwind(error.into_panic()),
+    };
     // Sockets belong to tasks and are unlinked with them.
-    drop(tasks);
+    drop(runtime);
     match signal {
         Some(number) => terminate(number),
         None => Ok(ExitCode::SUCCESS),
@@ -123,12 +128,14 @@ fn run_role(args: &Args, directories: &Directories, log: &Log) -> Result<ExitCod
 
 /// Runs the switch. Returns the signal that ended it, if one did.
 async fn serve(
-    args: &Args,
-    directories: &Directories,
-    log: &Log,
+    args: Args,
+    directories: Directories,
+    log: Log,
     process: daemonize::Daemon,
 ) -> Result<Option<i32>, StartError> {
+    let (args, directories) = (&args, &directories);
     let mut signals = Signals::new()?;
+    let signal = spawn_local(async move { signals.recv().await });
     let dummies = match args.enable_dummy {
         None => DummyMode::Disabled,
         Some(Dummies::Only) => DummyMode::Enabled,
@@ -161,16 +168,18 @@ async fn serve(
     let mut daemon = Daemon::new(Parts {
         version: version(&args.program),
         commands,
-        log: log.clone(),
+        log,
         counters: counters(),
         bridges,
         database,
         embedded,
         process,
+        // Tests with dummy ports are not to depend on the host.
+        follows_routing: !args.disable_system_route && dummies == DummyMode::Disabled,
     });
     let signal = tokio::select! {
         () = daemon.run(&mut server) => None,
-        number = signals.recv() => Some(number),
+        Ok(number) = signal => Some(number),
     };
     daemon.finish(server).await;
     Ok(signal)

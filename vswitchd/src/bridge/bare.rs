@@ -178,18 +178,31 @@ impl Bridges {
         self.datapaths.values_mut().map(|shared| &mut shared.datapath).chain(bare)
     }
 
-    /// The ports of the datapath `name` by number.
+    /// The ports of the datapath `name` by number, but for those that tunnels share.
     pub fn datapath_ports(&self, name: &str) -> BTreeMap<PortNumber, &dyn Port> {
         if let Some(bare) = self.bare.get(name) {
             return bare.ports.iter().map(|(number, port)| (*number, port.as_ref())).collect();
         }
+        let shared = self.datapaths.values().find(|shared| shared.datapath.name() == name);
+        let local = shared.and_then(|shared| shared.local.as_deref());
         let is_on = |kind: DatapathType| kind.datapath_name() == name;
         let switches = self
             .switches
             .values()
             .filter(|switch| self.datapath_type(switch.name()).is_some_and(is_on));
-        let ports = switches.flat_map(|switch| switch.ports());
-        ports.filter_map(|(_, port)| Some((port.datapath_number?, port.port.as_ref()))).collect()
+        let ports = switches
+            .flat_map(|switch| switch.ports())
+            .filter(|(_, port)| port.port.tunnel().is_none());
+        let ports = ports.filter_map(|(_, port)| Some((port.datapath_number?, port.port.as_ref())));
+        local.map(|port| (PortNumber::LOCAL, port)).into_iter().chain(ports).collect()
+    }
+
+    /// Numbers and names of the ports of the datapath `name` that tunnels share.
+    pub fn tunnel_ports(&self, name: &str) -> impl Iterator<Item = (PortNumber, &str)> {
+        let shared = self.datapaths.values().filter(move |shared| shared.datapath.name() == name);
+        shared
+            .flat_map(|shared| &shared.tunnel_ports)
+            .map(|(name, number)| (*number, name.as_str()))
     }
 
     /// Makes a datapath without bridges.
@@ -292,8 +305,9 @@ impl Bridges {
     ) -> Option<(DatapathType, InterfaceName)> {
         self.switches.iter().find_map(|(bridge, switch)| {
             let kind = self.datapath_type(bridge)?;
-            let (_, port) =
-                switch.ports().find(|(_, port)| port.datapath_number == Some(number))?;
+            let (_, port) = switch.ports().find(|(_, port)| {
+                port.datapath_number == Some(number) && port.port.tunnel().is_none()
+            })?;
             let name =
                 InterfaceName { bridge: bridge.clone(), interface: port.port.name().to_owned() };
             (kind.datapath_name() == datapath).then_some((kind, name))

@@ -11,15 +11,19 @@ use dpif::pmd::metrics::IterationLog;
 use netdev::clock;
 use netdev::linux::poller::Poller;
 use netdev::port::Port;
+use netdev::registry::Registry;
+use ofproto::connection::Bridge;
 use ofproto::epoch::Epoch;
 use ofproto::features::{FeatureError, Features};
+use ofproto::news::News;
 use ofproto::revalidate::Revalidator;
+use ofproto::switch::Switch;
 use ofproto::switches::Switches;
 use ofproto::upcall::Upcalls;
 use tracing::warn;
 use uuid::Uuid;
 
-use super::Bridges;
+use super::{BareError, Bridges};
 use crate::config::diff::InterfaceName;
 use crate::config::model::DatapathConfig;
 
@@ -39,6 +43,9 @@ pub struct ExecutedPacket<'a> {
 /// A datapath, and what its bridges share.
 pub(super) struct SharedDatapath {
     pub(super) datapath: Datapath,
+    /// The port that is there as long as the datapath, with its name and number 0. It is no port
+    /// of a bridge; absent when the system refused it.
+    pub(super) local: Option<Box<dyn Port>>,
     pub(super) upcalls: Arc<Upcalls>,
     /// Counts changes of what its flows depend on.
     pub(super) epoch: Arc<Epoch>,
@@ -47,12 +54,22 @@ pub(super) struct SharedDatapath {
     features: Features,
     /// Waits for the ports that the control thread polls; absent when the system refused it.
     pub(super) poller: Option<Poller>,
+    /// The ports that tunnels share, by name.
+    pub(super) tunnel_ports: BTreeMap<String, PortNumber>,
 }
 
 impl SharedDatapath {
-    pub(super) fn new(kind: DatapathType, topology: &Topology, log: IterationLog) -> Self {
-        let epoch = Arc::new(Epoch::default());
-        let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch)));
+    /// An empty one, of which `epoch` counts changes. Packets that it has for controllers are
+    /// `news`.
+    pub(super) fn new(
+        kind: DatapathType,
+        topology: &Topology,
+        log: IterationLog,
+        epoch: Arc<Epoch>,
+        news: News,
+        registry: &Registry,
+    ) -> Self {
+        let upcalls = Arc::new(Upcalls::new(Arc::clone(&epoch), news.clone()));
         let mut datapath = Datapath::new(Config {
             name: kind.datapath_name().to_owned(),
             kind,
@@ -62,23 +79,47 @@ impl SharedDatapath {
             seed: Uuid::new_v4().as_u64_pair().0,
         });
         datapath.set_iteration_log(log);
-        let revalidator = Revalidator::new(Arc::clone(&upcalls));
+        let local = open_local(&mut datapath, registry)
+            .inspect_err(|error| {
+                warn!(target: "dpif", "{}: no port of its own: {error}", datapath.name());
+            })
+            .ok();
+        let revalidator = Revalidator::new(Arc::clone(&upcalls), news);
         let features = Features::default();
-        Self { datapath, upcalls, epoch, revalidator, features, poller: None }
+        let (poller, tunnel_ports) = (None, BTreeMap::new());
+        Self { datapath, local, upcalls, epoch, revalidator, features, poller, tunnel_ports }
+    }
+
+    /// A switch on the datapath, as its connections see it.
+    pub(super) fn bridge<'a>(&'a mut self, switch: &'a mut Switch) -> Bridge<'a> {
+        Bridge { switch, datapath: &mut self.datapath, upcalls: &self.upcalls }
     }
 
     /// When revalidation has something to do: while there are flows, or were at the last look, and when a rule may have run
     /// out.
     fn revalidation_due(&self) -> Option<Duration> {
         let due = self.revalidator.due()?;
-        let knows_flows = self.revalidator.statistics().known > 0;
-        if self.datapath.flow_count() > 0 || knows_flows || self.revalidator.is_in_pass() {
+        if self.datapath.flow_count() > 0 || self.revalidator.statistics().known > 0 {
             return Some(due);
         }
         let switches = self.upcalls.switches();
         let expiry = switches.iter().filter_map(|switch| switch.tables.next_expiry()).min()?;
         Some(due.max(expiry))
     }
+}
+
+/// Opens the port of a datapath that has its name and number 0.
+///
+/// # Errors
+/// When the port cannot be opened.
+pub(super) fn open_local(
+    datapath: &mut Datapath,
+    registry: &Registry,
+) -> Result<Box<dyn Port>, BareError> {
+    let name = datapath.name().to_owned();
+    let port = registry.open(&name, datapath.kind().port_open_type("internal"))?;
+    datapath.add_port_at(&name, PortNumber::LOCAL)?;
+    Ok(port)
 }
 
 impl Bridges {
@@ -88,7 +129,8 @@ impl Bridges {
         self.datapath_config = config.clone();
         let kinds: Vec<_> = self.datapaths.keys().copied().collect();
         for kind in kinds {
-            let failures = self.reconfigure_datapath(kind, config);
+            let mut failures = self.place_tunnels(kind);
+            failures.extend(self.reconfigure_datapath(kind, config));
             for (name, error) in failures {
                 warn!(target: "dpif", "{}: {error}", name.interface);
                 let applied = self.applied.get(&name.bridge);
@@ -115,11 +157,15 @@ impl Bridges {
         shared.revalidator.set_settings(config.revalidation);
         let mut names = BTreeMap::new();
         let mut ports: Vec<(PortNumber, &mut dyn Port)> = vec![];
+        ports.extend(shared.local.as_mut().map(|port| (PortNumber::LOCAL, port.as_mut())));
         for (bridge, switch) in &mut self.switches {
             let applied = self.applied.get(bridge).filter(|applied| applied.datapath == Some(kind));
             let Some(applied) = applied else { continue };
             for (_, port) in switch.ports_mut() {
-                let Some(number) = port.datapath_number else { continue };
+                let Some(number) = port.datapath_number.filter(|_| port.port.tunnel().is_none())
+                else {
+                    continue;
+                };
                 let interface = port.port.name().to_owned();
                 if let Some(state) = applied.interfaces.get(&interface) {
                     datapath.set_port_settings(number, state.config.datapath.clone());
@@ -138,6 +184,11 @@ impl Bridges {
             .into_iter()
             .filter_map(|(number, error)| Some((names.remove(&number)?, error.to_string())))
             .collect()
+    }
+
+    /// Most tags that are looked at (`vlan-limit`).
+    pub fn vlan_limit(&self) -> usize {
+        self.datapath_config.knobs.vlan_limit
     }
 
     /// Looks at ports that changed by themselves, and tells translation of that and of what
@@ -165,7 +216,9 @@ impl Bridges {
             }
             snapshots.push(switch.snapshot());
         }
-        let switches = Switches::new(snapshots).with_features(shared.features.clone());
+        let switches = Switches::new(snapshots)
+            .with_features(shared.features.clone())
+            .with_underlay(Arc::clone(&self.underlay));
         shared.upcalls.publish(switches);
     }
 
@@ -173,7 +226,8 @@ impl Bridges {
     pub fn maintenance_due(&self) -> Option<Duration> {
         let due = self.datapaths.values().filter_map(SharedDatapath::revalidation_due);
         let balance = self.datapaths.values().filter_map(|shared| shared.datapath.balance_due());
-        let expiry = self.stations_expire.into_iter().chain(self.connections_due);
+        let expiry =
+            self.stations_expire.into_iter().chain(self.connections_due).chain(self.neighbours_due);
         due.chain(balance).chain(expiry).min()
     }
 
@@ -185,10 +239,12 @@ impl Bridges {
             self.switches.values().filter_map(|switch| switch.mac_table().expire()).min();
         for shared in self.datapaths.values_mut() {
             shared.datapath.balance();
+            shared.revalidator.collect(&mut shared.datapath);
             if shared.revalidation_due().is_some_and(|due| due <= now) {
-                shared.revalidator.step(&mut shared.datapath);
+                shared.revalidator.begin(&mut shared.datapath);
             }
         }
+        self.neighbours_due = self.maintain_underlay();
     }
 
     /// Looks at all flows again now.
@@ -372,7 +428,8 @@ impl Bridges {
         tokio::select! {
             () = kernel => {}
             () = self.registry.dummies().received() => {}
-            () = self.notices() => {}
+            () = self.news.arrived() => {}
+            () = self.underlay.requested() => {}
         }
     }
 }

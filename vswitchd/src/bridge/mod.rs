@@ -7,6 +7,8 @@ mod mirrors;
 mod openflow;
 pub mod reconcile;
 pub mod status;
+mod tunnels;
+mod underlay;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,8 +19,10 @@ use dpif::datapath::{Datapath, DatapathType, Topology};
 use dpif::pmd::metrics::IterationLog;
 use netdev::registry::{DummyMode, Registry};
 use ofproto::connection::{Connections, Environment, Events, Tls};
+use ofproto::news::News;
 use ofproto::port::PortNumber;
 use ofproto::switch::{Switch, SwitchPort};
+use ofproto::underlay::Underlay;
 use stream::tls::TlsConfig;
 
 use crate::config::diff::{AppliedBridge, InterfaceName};
@@ -31,6 +35,7 @@ use datapaths::SharedDatapath;
 /// All bridges, and the datapaths that they share.
 pub struct Bridges {
     registry: Registry,
+    underlay: Arc<Underlay>,
     /// Whether the datapath type `system`, and thus the default, is an error.
     system_disabled: bool,
     run_directory: PathBuf,
@@ -46,6 +51,8 @@ pub struct Bridges {
     switches: BTreeMap<String, Switch>,
     connections: BTreeMap<String, Connections>,
     environment: Environment,
+    /// Says that upcalls or tables have something for controllers.
+    news: News,
     /// TLS as the command line sets it.
     default_tls: Option<Arc<TlsConfig>>,
     /// Whether unix sockets of controllers must be in `run_directory`.
@@ -54,6 +61,8 @@ pub struct Bridges {
     stations_expire: Option<Duration>,
     /// When something is due on a connection.
     connections_due: Option<Duration>,
+    /// When a neighbour has to be forgotten.
+    neighbours_due: Option<Duration>,
 }
 
 impl Bridges {
@@ -76,6 +85,7 @@ impl Bridges {
         };
         Self {
             registry,
+            underlay: Arc::default(),
             system_disabled,
             run_directory,
             topology,
@@ -87,10 +97,12 @@ impl Bridges {
             switches: BTreeMap::new(),
             connections: BTreeMap::new(),
             environment,
+            news: News::default(),
             default_tls,
             confined,
             stations_expire: None,
             connections_due: None,
+            neighbours_due: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! OpenFlow connections to the bridges.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,56 +24,35 @@ impl Bridges {
 
     /// Takes in what happened on an OpenFlow connection.
     pub fn handle_openflow(&mut self, event: Event) {
-        let name = event.switch.to_string();
+        let name = Rc::clone(&event.switch);
         if let Some((connections, mut bridge)) = self.conversation(&name) {
             connections.take_event(event, &mut bridge);
         }
     }
 
     /// The connections of bridge `name`, and what they are about.
-    fn conversation(&mut self, name: &str) -> Option<(&mut Connections, Bridge<'_>)> {
+    pub(super) fn conversation(&mut self, name: &str) -> Option<(&mut Connections, Bridge<'_>)> {
         let kind = self.applied.get(name)?.datapath?;
         let connections = self.connections.get_mut(name)?;
         let switch = self.switches.get_mut(name)?;
         let shared = self.datapaths.get_mut(&kind)?;
-        let (datapath, upcalls) = (&mut shared.datapath, &*shared.upcalls);
-        Some((connections, Bridge { switch, datapath, upcalls }))
+        Some((connections, shared.bridge(switch)))
     }
 
     /// Tells peers what happened to the switches, and does what else is due on connections.
     pub(super) fn maintain_connections(&mut self) {
+        self.news.take();
         self.send_packet_ins();
         let mut due = None;
-        for name in self.connections.keys().cloned().collect::<Vec<_>>() {
-            if let Some((connections, mut bridge)) = self.conversation(&name) {
+        for (name, connections) in &mut self.connections {
+            let kind = self.applied.get(name).and_then(|applied| applied.datapath);
+            let shared = kind.and_then(|kind| self.datapaths.get_mut(&kind));
+            if let Some((shared, switch)) = shared.zip(self.switches.get_mut(name)) {
+                let mut bridge = shared.bridge(switch);
                 due = [due, connections.maintain(&mut bridge)].into_iter().flatten().min();
             }
         }
         self.connections_due = due;
-    }
-
-    /// Completes when upcalls or the clock have something for controllers.
-    pub(super) async fn notices(&self) {
-        let packets = self.datapaths.values().map(|shared| shared.upcalls.packet_ins().ready());
-        let tables = self.switches.values().map(|switch| switch.tables().events_ready().notified());
-        let packets: Vec<_> = packets.map(Box::pin).collect();
-        let tables: Vec<_> = tables.map(Box::pin).collect();
-        let all = async {
-            match packets.is_empty() {
-                true => std::future::pending().await,
-                false => drop(futures::future::select_all(packets).await),
-            }
-        };
-        let any = async {
-            match tables.is_empty() {
-                true => std::future::pending().await,
-                false => drop(futures::future::select_all(tables).await),
-            }
-        };
-        tokio::select! {
-            () = all => {}
-            () = any => {}
-        }
     }
 
     /// Sends the packets that upcalls have for controllers.
@@ -145,6 +125,7 @@ impl Bridges {
         connections.set_controllers(&wanted, &mut bridge);
         connections.set_fail_mode(config.fail_mode, &mut bridge);
         connections.set_bundle_timeout(config.bundle_timeout);
+        connections.set_in_band_queue(config.in_band_queue);
         connections.listen_for_snoopers(&format!("punix:{directory}/{name}.snoop"));
     }
 }

@@ -8,6 +8,7 @@ use netdev::clock;
 use netdev::errno;
 use netdev::port::{Port, PortError};
 use netdev::registry::DummyMode;
+use netdev::tunnel::TunnelKind;
 use ofproto::openflow::message::meter_id;
 use ofproto::port::PortNumber;
 use ofproto::switch::Switch;
@@ -152,9 +153,12 @@ impl Bridges {
         );
         if let Ok(kind) = datapath {
             let (topology, log) = (&self.topology, self.iteration_log);
-            let create = || SharedDatapath::new(kind, topology, log);
+            let (epoch, news, registry) = (self.underlay.epoch(), &self.news, &self.registry);
+            let create = || {
+                SharedDatapath::new(kind, topology, log, Arc::clone(epoch), news.clone(), registry)
+            };
             let shared = self.datapaths.entry(kind).or_insert_with(create);
-            let mut switch = Switch::new(name, Arc::clone(&shared.epoch));
+            let mut switch = Switch::new(name, Arc::clone(&shared.epoch), self.news.clone());
             switch.set_debug_actions(self.registry.mode() != DummyMode::Disabled);
             self.switches.insert(name.to_owned(), switch);
         }
@@ -196,8 +200,16 @@ impl Bridges {
             "bridge {}: deleted interface {} on port {number}", name.bridge, name.interface
         );
         let datapath = bridge.datapath.and_then(|kind| self.datapaths.get_mut(&kind));
+        self.underlay.flush_neighbours_of(&name.interface);
+        let mut stations = vec![];
         if let (Some(switch), Some(datapath)) = (self.switches.get_mut(&name.bridge), datapath) {
+            let entries = switch.mac_table().entries().into_iter();
+            stations.extend(entries.filter(|entry| entry.port == number && entry.age.is_some()));
             switch.remove_port(number, &mut datapath.datapath, clock::now());
+        }
+        // Who was here is likely to turn up elsewhere; other bridges are to ask around for it.
+        for table in self.switches.values().map(Switch::mac_table) {
+            stations.iter().for_each(|station| table.forget(station.vlan, station.address));
         }
     }
 
@@ -365,7 +377,13 @@ fn configure_tables(
 fn configure(port: &mut dyn Port, config: &InterfaceConfig) -> Result<(), PortError> {
     port.set_options(&config.options).inspect_err(|error| {
         let (name, cause) = (port.name(), errno::description(error.errno()));
-        warn!(target: "netdev", "{name}: could not set configuration ({cause}): {error}");
+        match TunnelKind::of_name(port.port_type()) {
+            // Tunnel ports have told what is wrong.
+            Some(_) => warn!(target: "netdev", "{name}: could not set configuration ({cause})"),
+            None => {
+                warn!(target: "netdev", "{name}: could not set configuration ({cause}): {error}");
+            }
+        }
     })?;
     if let Some(mtu) = config.mtu_request
         && port.mtu() != Ok(mtu)

@@ -9,6 +9,7 @@ use dpif::pmd::Knobs;
 use dpif::pmd::assign::Algorithm;
 use ofproto::revalidate::RevalidateSettings;
 
+use super::interface::provider_names;
 use super::model::DatapathConfig;
 use super::parse::{Problems, Severity, report};
 use crate::ovsdb::client::StringMap;
@@ -60,6 +61,7 @@ pub(super) fn parse(other_config: StringMap<'_>, problems: &mut Problems) -> Dat
         min_packet_rate: settings.number("min-revalidate-pps", 5),
         flow_limit: settings.number("flow-limit", 200_000) as usize,
         hardware_delay: milliseconds(settings.number("offloaded-stats-delay", 2000)),
+        threads: settings.number("n-revalidator-threads", 0) as usize,
     };
     let offload = OffloadSettings {
         is_enabled: settings.boolean("hw-offload", false),
@@ -151,11 +153,9 @@ impl<'a> Settings<'a, '_> {
         1
     }
 
-    /// `hw-offload-priority`: kinds of hardware, of which none is used behind `none`.
+    /// `hw-offload-priority`: kinds of hardware, in the order in which they are asked.
     fn offload_priority(&mut self) -> Option<Vec<String>> {
-        let list = self.text("hw-offload-priority")?;
-        let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
-        Some(names.take_while(|name| *name != "none").map(str::to_owned).collect())
+        self.text("hw-offload-priority").map(provider_names)
     }
 
     /// The cores whose bits are set in `pmd-cpu-mask`, a hexadecimal number of any length.

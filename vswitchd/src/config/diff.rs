@@ -228,6 +228,7 @@ mod tests {
             ethernet_address: None,
             fail_mode: FailMode::Standalone,
             forwards_reserved: false,
+            in_band_queue: None,
             mac_ageing: 300,
             mac_table_size: 8192,
             identity: Identity::default(),

@@ -41,7 +41,13 @@ pub(super) fn parse(
             TxSteering::Thread
         }
     };
-    PortSettings { affinity, exact_cache, tx_steering }
+    let offload_priority = other_config.get("hw-offload-priority").map(provider_names);
+    PortSettings { affinity, exact_cache, tx_steering, offload_priority }
+}
+
+/// The names of kinds of hardware, with commas between.
+pub(super) fn provider_names(list: &str) -> Vec<String> {
+    list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 /// `QUEUE:CORE` for any number of queues, with commas or spaces between.
@@ -72,12 +78,17 @@ mod tests {
     #[test]
     fn settings_of_an_interface() {
         assert_eq!(parsed(&[]), (PortSettings::default(), vec![]));
-        let pairs =
-            [("pmd-rxq-affinity", "0:3, 1:7"), ("emc-enable", "false"), ("tx-steering", "hash")];
+        let pairs = [
+            ("pmd-rxq-affinity", "0:3, 1:7"),
+            ("emc-enable", "false"),
+            ("tx-steering", "hash"),
+            ("hw-offload-priority", "sim, none"),
+        ];
         let settings = PortSettings {
             affinity: BTreeMap::from([(0, 3), (1, 7)]),
             exact_cache: false,
             tx_steering: TxSteering::Hash,
+            offload_priority: Some(vec!["sim".to_owned(), "none".to_owned()]),
         };
         assert_eq!(parsed(&pairs), (settings, vec![]));
     }

@@ -94,6 +94,8 @@ pub struct BridgeConfig {
     /// How long bundles of controllers may be unused; zero for the default
     /// (`Open_vSwitch.other_config:bundle-idle-timeout`).
     pub bundle_timeout: Duration,
+    /// Queue for the packets of in-band control (`other_config:in-band-queue`).
+    pub in_band_queue: Option<u32>,
     /// The controllers; several may have the same target.
     pub controllers: Vec<ControllerConfig>,
     /// The ports by name.

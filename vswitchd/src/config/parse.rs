@@ -159,6 +159,7 @@ fn parse_bridge(cache: &Cache, row: Row<'_>, parsed: &mut Parsed) -> BridgeConfi
             _ => FailMode::Standalone,
         },
         forwards_reserved: other_config.get("forward-bpdu") == Some("true"),
+        in_band_queue: other_config.get("in-band-queue").and_then(|queue| queue.parse().ok()),
         mac_ageing,
         mac_table_size: mac_table_size.unwrap_or(usize::MAX),
         identity: Identity {

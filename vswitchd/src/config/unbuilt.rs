@@ -57,6 +57,7 @@ const KEYS: [(&str, &[&str]); 4] = [
             "max-revalidator",
             "min-revalidate-pps",
             "n-offload-threads",
+            "n-revalidator-threads",
             "offloaded-stats-delay",
             "pmd-auto-lb",
             "pmd-auto-lb-improvement-threshold",
@@ -83,11 +84,12 @@ const KEYS: [(&str, &[&str]); 4] = [
             "dp-sn",
             "forward-bpdu",
             "hwaddr",
+            "in-band-queue",
             "mac-aging-time",
             "mac-table-size",
         ],
     ),
-    ("Interface", &["emc-enable", "pmd-rxq-affinity", "tx-steering"]),
+    ("Interface", &["emc-enable", "hw-offload-priority", "pmd-rxq-affinity", "tx-steering"]),
     ("Port", &["priority-tags", "qinq-ethtype"]),
 ];
 

@@ -94,7 +94,8 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     };
     let mut bridges = vec![];
     for name in names {
-        bridges.push((name, table(daemon, Some(name))?.as_ref()));
+        let table = table(daemon, Some(name)).map_err(|error| format!("{error} {name}"))?;
+        bridges.push((name, table.as_ref()));
     }
     Ok(match call.format {
         Format::Text => Output::Text(fdb::show(&bridges)),

@@ -1,5 +1,6 @@
 //! The commands, by what they concern.
 
+mod afxdp;
 mod coverage;
 mod datapath;
 mod dpctl;
@@ -15,9 +16,11 @@ mod ovsdb_server;
 mod performance;
 mod pmd;
 mod process;
+mod route;
 mod sim;
 mod switches;
 mod time;
+mod tnl;
 mod trace;
 mod upcall;
 
@@ -31,6 +34,7 @@ use crate::daemon::Daemon;
 /// those of the embedded database with `embedded_database`.
 pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
     let always = [
+        afxdp::COMMANDS,
         process::COMMANDS,
         log::COMMANDS,
         coverage::COMMANDS,
@@ -43,9 +47,11 @@ pub fn all(dummies: bool, embedded_database: bool) -> Vec<&'static Command> {
         offload::COMMANDS,
         performance::COMMANDS,
         pmd::COMMANDS,
+        route::COMMANDS,
         trace::COMMANDS,
         sim::COMMANDS,
         switches::COMMANDS,
+        tnl::COMMANDS,
         upcall::COMMANDS,
     ];
     let instruments = dummies.then_some([dummy::COMMANDS, time::COMMANDS]);
@@ -78,5 +84,9 @@ fn find_datapath<'a>(daemon: &'a Daemon, name: Option<&str>) -> Option<&'a Datap
 /// The names of the ports of a datapath.
 fn port_names(daemon: &Daemon, datapath: &str) -> PortNames {
     let ports = daemon.bridges.datapath_ports(datapath).into_iter();
-    ports.map(|(number, port)| (number.0, port.name().to_owned())).collect()
+    let tunnels = daemon.bridges.tunnel_ports(datapath);
+    ports
+        .map(|(number, port)| (number.0, port.name().to_owned()))
+        .chain(tunnels.map(|(number, name)| (number.0, name.to_owned())))
+        .collect()
 }

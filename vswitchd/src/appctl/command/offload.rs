@@ -99,13 +99,21 @@ fn title(datapath: &Datapath) -> String {
     format!("{}@{}", datapath.kind().name(), datapath.kind().datapath_name())
 }
 
+/// What the kinds of hardware that a datapath uses have to tell: those for its type of ports, and
+/// others that have one.
+fn status(datapath: &Datapath) -> Vec<ProviderStatus> {
+    let mut status = datapath.offload_status();
+    let kind = datapath.kind().name();
+    status.retain(|provider| datapaths(provider.name) == [kind] || !provider.ports.is_empty());
+    status
+}
+
 fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     let is_enabled = daemon.bridges.datapaths().any(Datapath::is_offload_enabled);
     if call.format == Format::Json {
         let mut json = Map::from_iter([("enabled".to_owned(), is_enabled.into())]);
         for datapath in daemon.bridges.datapaths() {
-            let mut status = datapath.offload_status();
-            status.retain(|provider| !provider.ports.is_empty());
+            let status = status(datapath);
             let names: Vec<_> = status.iter().map(|provider| provider.name).collect();
             let providers = status.iter().map(|p| (p.name.to_owned(), provider_json(p)));
             let providers: Map<_, _> = providers.collect();
@@ -116,8 +124,7 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
     let mut text = format!("Globally enabled: {is_enabled}\nDatapaths:\n");
     for datapath in daemon.bridges.datapaths() {
         let _ = writeln!(text, "{}:", title(datapath));
-        let status = datapath.offload_status();
-        for provider in status.iter().filter(|provider| !provider.ports.is_empty()) {
+        for provider in &status(datapath) {
             let _ = writeln!(text, "  {}", provider.name);
             for port in &provider.ports {
                 let _ = writeln!(text, "  - {}: port_no: {}", port.name, port.number);
@@ -168,7 +175,12 @@ fn show_classes(_: &mut Daemon, call: &Call) -> Outcome {
 
 /// The types of datapaths that have ports for a provider.
 fn datapaths(provider: &str) -> &'static [&'static str] {
-    if provider == "dummy" { &["dummy"] } else { &["dummy", "netdev"] }
+    if is_dummy(provider) { &["dummy"] } else { &["dummy", "netdev"] }
+}
+
+/// Whether a provider is one of those for dummy ports.
+fn is_dummy(provider: &str) -> bool {
+    provider.starts_with("dummy")
 }
 
 /// Counters of a worker under their names.
@@ -194,11 +206,14 @@ fn total(workers: &[WorkerSnapshot], place: usize) -> u64 {
 fn show_statistics(daemon: &mut Daemon, call: &Call) -> Outcome {
     let datapath = find_datapath(daemon, call.argument(0));
     let datapath = datapath.ok_or("please specify an existing datapath")?;
-    let mut status = datapath.offload_status();
-    status.retain(|provider| !provider.ports.is_empty());
+    let status = status(datapath);
     let names = worker_counters(&WorkerSnapshot::default()).map(|(name, _)| name);
     if call.format == Format::Json {
         let providers = status.iter().map(|provider| {
+            if is_dummy(provider.name) {
+                let count = json!({ "Offloaded port count": provider.ports.len() });
+                return (provider.name.to_owned(), count);
+            }
             let threads = provider.workers.iter().map(|worker| {
                 let counters = worker_counters(worker).map(|(name, v)| (name.to_owned(), json!(v)));
                 Value::Object(counters.into_iter().collect())
@@ -210,6 +225,10 @@ fn show_statistics(daemon: &mut Daemon, call: &Call) -> Outcome {
     let mut text = String::from("HW Offload stats:\n");
     for provider in &status {
         let _ = writeln!(text, "  {}[{}]:", provider.name, title(datapath));
+        if is_dummy(provider.name) {
+            let _ = writeln!(text, "    Offloaded port count: {:>6}", provider.ports.len());
+            continue;
+        }
         for (place, name) in names.into_iter().enumerate() {
             let value = total(&provider.workers, place);
             let _ = writeln!(text, "      Total {name:>33}: {value:>6}");

@@ -16,11 +16,12 @@ use ofproto::openflow::port::PortNo;
 use ofproto::openflow::text::{
     Names, NoNames, parse_actions, parse_connection_state, parse_packet_fields,
 };
+use ofproto::openflow::tlv_map::TlvMap;
 use ofproto::openflow::version::Version;
 use ofproto::port::PortNumber;
 use ofproto::switches::{Attachment, SwitchSnapshot, Switches};
 use ofproto::trace::{Question, Step, slow_path_reasons, trace, without_outputs};
-use ofproto::translate::TraceKind;
+use ofproto::translate::{TraceKind, TranslateError};
 use serde_json::{Value, json};
 
 use crate::appctl::registry::{Call, Command, Format, Handler, Outcome, Output};
@@ -165,9 +166,10 @@ fn receive(daemon: &Daemon, arguments: &mut Arguments) -> Result<Received, Strin
     let datapath = daemon.bridges.switches_of_type(kind);
     let names = datapath.as_deref().map(datapath_port_names).unwrap_or_default();
     // A mask makes no difference, but is allowed.
-    let key = parse_key(text, Some(&names), MAX_VLANS).map(|(key, _)| key);
+    let vlan_limit = daemon.bridges.vlan_limit();
+    let key = parse_key(text, Some(&names), vlan_limit).map(|(key, _)| key);
     let key = key.or_else(|error| {
-        let parsed = parse_flow(text, Some(&names), MAX_VLANS);
+        let parsed = parse_flow(text, Some(&names), vlan_limit);
         parsed.map(|parsed| parsed.key).map_err(|_| error)
     });
     let received = match key {
@@ -186,6 +188,7 @@ fn datapath_port_names(switches: &Switches) -> PortNames {
     let ports = switches.iter().flat_map(|switch| switch.ports.values());
     let numbers = ports.filter_map(|port| match &port.attachment {
         Attachment::Datapath(number) => Some((number.0, port.name.clone())),
+        Attachment::Tunnel(number, tunnel) => Some((number.0, tunnel.0.config.datapath_port())),
         Attachment::Patch(_) => None,
     });
     numbers.collect()
@@ -196,11 +199,12 @@ fn receive_from_datapath(
     key: FlowKey,
 ) -> Result<Received, String> {
     let switches = datapath.ok_or("Cannot find the datapath")?;
-    let number = key.in_port.get();
-    let place = switches.of_datapath_port(number);
-    let (switch, in_port) = place.ok_or_else(|| {
-        let text = if number == NO_PORT { "ODPP_NONE".to_owned() } else { number.to_string() };
-        format!("no OpenFlow port for datapath port {text}")
+    let received = switches.receiver_of(&key);
+    let (switch, in_port) = received.map_err(|error| match error {
+        TranslateError::UnknownPort(NO_PORT) => {
+            "no OpenFlow port for datapath port ODPP_NONE".to_owned()
+        }
+        error => error.to_string(),
     })?;
     let bridge = switch.name.clone();
     let flow = Flow::of_packet(key, PortNo(in_port.0));
@@ -213,14 +217,14 @@ fn receive_from_bridge(daemon: &Daemon, bridge: &str, text: &str) -> Result<Rece
     let switch = switches.iter().find(|switch| switch.name == bridge).ok_or_else(unknown)?;
     let fields = parse_packet_fields(text, switch);
     let fields = fields.map_err(|error| format!("Bad openflow flow syntax: {error}"))?;
-    let (mut flow, _) = Flow::of_match(&fields);
+    let (mut flow, _) = Flow::of_match(&fields, &switch.tlv);
     if flow.in_port.get() == 0 {
         flow.in_port.set(PortNo::NONE.0);
     }
     flow.actset_output.set(PortNo::UNSET.0);
     let port = switch.ports.get(&PortNumber(flow.in_port.get()));
     flow.packet.in_port.set(match port.map(|port| &port.attachment) {
-        Some(Attachment::Datapath(number)) => number.0,
+        Some(Attachment::Datapath(number) | Attachment::Tunnel(number, _)) => number.0,
         Some(Attachment::Patch(_)) | None => NO_PORT,
     });
     let bridge = bridge.to_owned();
@@ -273,7 +277,7 @@ fn trace_actions(daemon: &mut Daemon, call: &Call) -> Outcome {
     let mut actions = parse_actions(text, &NoNames).map_err(|error| error.to_string())?;
     let mut arguments = Arguments::parse(before, true)?;
     let received = receive(daemon, &mut arguments)?;
-    let fields = packet_match(&received.flow);
+    let fields = packet_match(&received.flow, &received.switch()?.tlv);
     let context = CheckContext {
         flow_match: &fields,
         max_ports: PortNo::MAX,
@@ -312,7 +316,10 @@ fn answer(
     Ok(match format {
         Format::Text => Output::Text(steps.into_iter().map(|step| step.text).collect()),
         Format::Json => Output::Json(
-            steps.iter().map(|step| step_json(step, names, port_names.as_ref())).collect(),
+            steps
+                .iter()
+                .map(|step| step_json(step, &switch.tlv, names, port_names.as_ref()))
+                .collect(),
         ),
     })
 }
@@ -330,7 +337,12 @@ fn execute(daemon: &mut Daemon, received: &Received, step: &mut Step) {
     }
 }
 
-fn step_json(step: &Step, names: &dyn Names, port_names: Option<&PortNames>) -> Value {
+fn step_json(
+    step: &Step,
+    tlv: &TlvMap,
+    names: &dyn Names,
+    port_names: Option<&PortNames>,
+) -> Value {
     let entries = step.trace.iter().map(|entry| {
         let kind = match entry.kind {
             TraceKind::Bridge => "bridge",
@@ -346,14 +358,14 @@ fn step_json(step: &Step, names: &dyn Names, port_names: Option<&PortNames>) -> 
     });
     let mut shown = json!({
         "recirc-id": step.recirculation,
-        "flow": packet_text(&step.flow, names),
+        "flow": packet_text(&step.flow, tlv, names),
         "trace": entries.collect::<Vec<_>>(),
     });
     let error = match &step.result {
         Ok(translation) => {
             let actions = ActionsText { actions: &translation.actions, names: port_names };
-            shown["final-flow"] = packet_text(&translation.flow, names).into();
-            shown["megaflow"] = megaflow_text(&step.flow, &translation.read, names).into();
+            shown["final-flow"] = packet_text(&translation.flow, tlv, names).into();
+            shown["megaflow"] = megaflow_text(&step.flow, &translation.read, tlv, names).into();
             shown["datapath-actions"] = actions.to_string().into();
             shown["slow-path"] = slow_path_reasons(translation.slow).collect();
             translation.error

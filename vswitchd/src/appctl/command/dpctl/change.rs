@@ -106,6 +106,7 @@ impl ChangeError {
     fn errno(&self) -> Errno {
         match self {
             Self::Put(error) | Self::Delete(error) => flow_errno(*error),
+            Self::Key(FlowParseError::Syntax(error)) if error.is_too_long => Errno::TOOBIG,
             _ => Errno::INVAL,
         }
     }

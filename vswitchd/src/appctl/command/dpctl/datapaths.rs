@@ -19,6 +19,8 @@ const ANY: usize = usize::MAX;
 pub(super) const COMMANDS: &[Command] = &[
     command("dpctl/add-dp", "dp [iface...]", (1, ANY), Handler::Now(add)),
     command("dpctl/del-dp", "dp", (1, 1), Handler::Now(delete)),
+    command("dpctl/cache-get-size", "[dp]", (0, 1), Handler::Now(show_caches)),
+    command("dpctl/cache-set-size", "dp cache <size>", (3, 3), Handler::Now(set_cache)),
     command("dpctl/dump-dps", "", (0, 0), Handler::Now(dump)),
     command("dpctl/show", "[-s] [dp...]", (0, ANY), Handler::Now(show)),
 ];
@@ -86,6 +88,37 @@ fn show(daemon: &mut Daemon, call: &Call) -> Outcome {
         let all = shown.iter().map(|datapath| (datapath.title(), datapath_json(daemon, datapath)));
         all.collect()
     })
+}
+
+/// Caches whose sizes can be set, of which these datapaths have none.
+fn show_caches(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let (_, arguments) = Options::parse(&call.arguments)?;
+    let mut report = Report::new(daemon);
+    let mut titles = vec![];
+    match arguments.first() {
+        None => titles.extend(daemon.bridges.all_datapaths().map(Datapath::title)),
+        Some(name) => match find_datapath(daemon, Some(name)) {
+            Some(datapath) => titles.push(datapath.title()),
+            None => report.fail(Some(Errno::NODEV), format!("Opening datapath {name} failed")),
+        },
+    }
+    titles.iter().for_each(|title| report.line(format_args!("{title}:")));
+    report.outcome_or(call, || titles.iter().map(|title| (title.clone(), json!({}))).collect())
+}
+
+fn set_cache(daemon: &mut Daemon, call: &Call) -> Outcome {
+    let (_, arguments) = Options::parse(&call.arguments)?;
+    let mut report = Report::new(daemon);
+    let (name, size) = (arguments.first(), arguments.get(2));
+    if size.is_none_or(|size| size.parse::<u32>().is_err()) {
+        report.fail(Some(Errno::INVAL), "size is malformed");
+    } else if find_datapath(daemon, name.map(String::as_str)).is_none() {
+        let name = name.map_or("", String::as_str);
+        report.fail(Some(Errno::NODEV), format!("Opening datapath {name} failed"));
+    } else {
+        report.fail(Some(Errno::OPNOTSUPP), "Setting caches not supported");
+    }
+    report.outcome()
 }
 
 fn show_one(daemon: &Daemon, datapath: &Datapath, options: Options, report: &mut Report) {

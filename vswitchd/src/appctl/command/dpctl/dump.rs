@@ -5,6 +5,7 @@ use dpif::{FlowRecord, WorkerId};
 use ofproto::flow::Flow;
 use ofproto::openflow::port::PortNo;
 use ofproto::openflow::text::{Names, parse_match};
+use ofproto::openflow::tlv_map::TlvMap;
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -66,7 +67,7 @@ impl Filter {
     fn parse(text: &str, names: PortNames) -> Result<Self, String> {
         let found = parse_match(text, &DatapathNames(names));
         let found = found.map_err(|error| format!("Failed to parse filter ({error})"))?;
-        let (value, mask) = Flow::of_match(&found);
+        let (value, mask) = Flow::of_match(&found, &TlvMap::default());
         Ok(Self { value, mask })
     }
 

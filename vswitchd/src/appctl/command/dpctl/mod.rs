@@ -1,8 +1,10 @@
 //! `dpctl/*`: datapaths, their ports and flows, below OpenFlow.
 
 mod change;
+mod conntrack;
 mod datapaths;
 mod dump;
+mod normalize;
 mod other;
 mod ports;
 
@@ -19,8 +21,15 @@ use super::{command, find_datapath, flows, offload, port_names};
 
 /// All commands of these modules.
 pub(super) fn commands() -> impl Iterator<Item = &'static Command> {
-    let all =
-        [change::COMMANDS, datapaths::COMMANDS, dump::COMMANDS, other::COMMANDS, ports::COMMANDS];
+    let all = [
+        change::COMMANDS,
+        conntrack::COMMANDS,
+        datapaths::COMMANDS,
+        dump::COMMANDS,
+        normalize::COMMANDS,
+        other::COMMANDS,
+        ports::COMMANDS,
+    ];
     all.into_iter().flatten()
 }
 
