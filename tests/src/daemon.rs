@@ -42,10 +42,21 @@ impl<'a> Daemon<'a> {
     /// Starts the daemon under another name, which it then uses for all of its files.
     #[track_caller]
     pub fn start_as(directory: &'a Directory, name: &'static str, flags: &[&str]) -> Self {
+        let dummies = ["--enable-dummy", "--disable-system", "--disable-system-route"];
+        Self::start_with(directory, name, &[&dummies, flags].concat())
+    }
+
+    /// Starts `sluice-vswitchd` as on a host, where it follows the kernel's routes.
+    #[track_caller]
+    pub fn start_without_dummies(directory: &'a Directory) -> Self {
+        Self::start_with(directory, "sluice-vswitchd", &[])
+    }
+
+    #[track_caller]
+    fn start_with(directory: &'a Directory, name: &'static str, flags: &[&str]) -> Self {
         let output = Output::of(
             directory
                 .command(link(directory, name))
-                .args(["--enable-dummy", "--disable-system", "--disable-system-route"])
                 .args(["--detach", "--no-chdir", "--pidfile", "--log-file"])
                 .args(flags),
         );

@@ -50,6 +50,11 @@ impl Directory {
         Self { root: root.expect("a temporary directory in /dev/shm"), namespace: None }
     }
 
+    /// The namespace that its commands run in, if they have one of their own.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+
     /// The directory itself.
     pub fn root(&self) -> &Path {
         self.root.path()

@@ -268,6 +268,46 @@ fn ports_of_bridges_belong_to_the_database() {
 }
 
 #[test]
+fn the_datapath_of_bridges_is_a_port_too() {
+    let directory = Directory::new();
+    let mut daemon = start(&directory, &[]);
+    assert_eq!(
+        daemon.appctl(&["dpctl/show"]).ok(),
+        "dummy@ovs-dummy:\n  lookups: hit:0 missed:0 lost:0\n  flows: 0\n  \
+         port 0: ovs-dummy (dummy-internal)\n  port 1: p1 (dummy)\n  port 2: p2 (dummy)\n  \
+         port 100: br0 (dummy-internal)\n"
+    );
+    // It is none of a bridge, and goes with the last of them.
+    assert_eq!(
+        daemon.appctl(&["dpif/show"]).ok(),
+        "dummy@ovs-dummy: hit:0 missed:0\n  br0:\n    br0 65534/100: (dummy-internal)\n    \
+         p1 1/1: (dummy)\n    p2 2/2: (dummy)\n"
+    );
+    assert_eq!(
+        daemon.appctl(&["dpctl/del-if", "ovs-dummy", "ovs-dummy"]).fails(2),
+        refusal(&["deleting port ovs-dummy from ovs-dummy failed (Invalid argument)"])
+    );
+    assert_eq!(daemon.appctl(&["dpctl/cache-get-size"]).ok(), "dummy@ovs-dummy:\n");
+    assert_eq!(
+        daemon.appctl(&["dpctl/cache-set-size", "ovs-dummy", "emc", "9"]).fails(2),
+        refusal(&["Setting caches not supported (Operation not supported)"])
+    );
+    let flow = format!("in_port(p1),{KEY}");
+    let actions = "2,push_vlan(vid=9,pcp=0),3,pop_vlan,1";
+    assert_eq!(
+        daemon.appctl(&["dpctl/normalize-actions", &flow, actions, "p1=1"]).ok(),
+        format!(
+            "input flow: recirc_id(0),in_port(1),{KEY}\nno vlan: no mpls: 1,2\n\
+             vlan(vid=9,pcp=0): no mpls: 3\n"
+        )
+    );
+    directory.vsctl(&["del-br", "br0"]).ok();
+    assert_eq!(daemon.appctl(&["dpctl/show"]).ok(), "");
+    daemon.allow("port_del failed");
+    daemon.stop();
+}
+
+#[test]
 fn poll_threads_tell_of_their_rounds_when_asked_to() {
     let directory = Directory::new();
     let daemon = start(&directory, &["--dummy-numa=0,0,0"]);

@@ -38,6 +38,8 @@ fn internal_port_is_a_device() {
     assert_eq!(get(&directory, "br0", "mac_in_use"), found["address"].as_str().unwrap());
     assert_eq!(get(&directory, "br0", "mtu"), found["mtu"].to_string());
     assert_eq!(get(&directory, "br0", "ofport"), "65534");
+    // So is the datapath.
+    assert!(device(&directory, "ovs-netdev").is_some());
 
     let add = ["add-port", "br0", "i1", "--", "set", "interface", "i1", "type=internal"];
     directory.vsctl(&[&add[..], &["mtu_request=1400"]].concat()).ok();
@@ -51,7 +53,7 @@ fn internal_port_is_a_device() {
     directory.vsctl(&["del-port", "i1"]).ok();
     assert_eq!(device(&directory, "i1"), None);
     directory.vsctl(&["del-br", "br0"]).ok();
-    assert_eq!(device(&directory, "br0"), None);
+    assert_eq!((device(&directory, "br0"), device(&directory, "ovs-netdev")), (None, None));
     daemon.stop();
 }
 

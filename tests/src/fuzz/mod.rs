@@ -4,6 +4,7 @@
 //! The same functions are fuzz targets (`tests/fuzz`) and replay the committed corpus as a test.
 
 mod openflow;
+mod tunnel;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use vswitchd::ovsdb::schema::DatabaseSchema;
 use vswitchd::ovsdb::storage::Storage;
 
 pub use openflow::*;
+pub use tunnel::tunnel_pop;
 
 use crate::Directory;
 
@@ -34,7 +36,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "appctl_request", run: appctl_request },
     Target { name: "database_file", run: database_file },
     Target { name: "datapath_text", run: datapath_text },
@@ -49,6 +51,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "openflow_stream", run: openflow_stream },
     Target { name: "openflow_text", run: openflow_text },
     Target { name: "ovsdb_transaction", run: ovsdb_transaction },
+    Target { name: "tunnel_pop", run: tunnel_pop },
 ];
 
 /// All texts that a framer finds, and the error that ended it.
