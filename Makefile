@@ -5,7 +5,8 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 export PREFIX DESTDIR FUZZ_SECONDS
 
-.PHONY: help packages deps build demo test lint model fuzz bench bench-offload bench-ovs install uninstall
+.PHONY: help packages deps build demo test lint model fuzz bench bench-afxdp bench-check bench-offload bench-ovs \
+	install uninstall
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' Makefile | expand -t 12
@@ -38,6 +39,12 @@ fuzz: packages ## Fuzz each parser for FUZZ_SECONDS (60)
 
 bench: packages build ## Measure the database, forwarding and TCP between two hosts
 	@.ci/bench
+
+bench-afxdp: packages build ## Measure AF_XDP ports beside Open vSwitch's
+	cargo bench --locked --package sluice-tests --bench afxdp -- --beside-ovs
+
+bench-check: ## Count instructions per packet, and compare with dpif/instructions.txt
+	@.ci/bench-check
 
 bench-offload: ## Measure offload on software NICs
 	@.ci/bench-offload
